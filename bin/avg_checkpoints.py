@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow
-from ut_tf.bin.flag_values import check_choice, default_destination, with_chosen_steps
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import evaluation_line
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow
+from ut_tf.bin.frame.flag_values import check_choice, default_destination, with_chosen_steps
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.storage.find_checkpoint import check_checkpoint

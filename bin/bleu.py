@@ -9,16 +9,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, scores_table, stdout_to_stderr
-from ut_tf.bin.flag_values import (
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, scores_table, stdout_to_stderr
+from ut_tf.bin.frame.flag_values import (
     check_split,
     chosen_variants,
     decode_config,
     files,
     parallel_set,
 )
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.paths import expanded

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flag_values import (
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.flag_values import (
     check_readable_files,
     problem_arguments,
 )
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.registry_page import registry_page
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import check_argument_names, naming_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data

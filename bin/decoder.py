@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import (
+from ut_tf.bin.decoded_output import unwritable, writable, write
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import (
     InputError,
     execute,
     import_tensorflow,
@@ -25,10 +26,9 @@ from ut_tf.bin.command import (
     stdout_to_stderr,
     tell,
 )
-from ut_tf.bin.decoded_output import unwritable, writable, write
-from ut_tf.bin.flag_values import decode_config
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_runs
+from ut_tf.bin.frame.flag_values import decode_config
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import load_runs
 from ut_tf.data.beam import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record

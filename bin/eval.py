@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
-from ut_tf.bin.flag_values import check_readable_files, check_split, decode_config
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_runs
-from ut_tf.bin.terminal import width_of
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import load_runs
+from ut_tf.bin.frame.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files, check_argument_names
 from ut_tf.data.problem import check_lengths

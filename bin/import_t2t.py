@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from ut_tf import registry
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import evaluation_line
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
 from ut_tf.paths import expanded
 

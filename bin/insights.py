@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_run
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, refuse_overwriting, stdout_to_stderr
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,

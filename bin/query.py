@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_tf.bin import flags
-from ut_tf.bin.command import EXIT_USER_ERROR, execute, is_typed, standard_input, tell
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, is_typed, standard_input, tell
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError, counted
 from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.notices import printable, warn

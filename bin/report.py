@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ut_tf.bin import flags, report_results
-from ut_tf.bin.command import execute, tell
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import evaluation_line
+from ut_tf.bin import report_results
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import execute, tell
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.reporting.filling import Report, make_report

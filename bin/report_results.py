@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.command import tell
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.shared_flags import FILE_FLAGS
+from ut_tf.bin.frame.command import tell
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.evaluation.records import Record
 from ut_tf.paths import expanded

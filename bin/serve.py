@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin import flags
-from ut_tf.bin.command import execute, import_tensorflow, tell
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, tell
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.shared_flags import RUN_USR_DIR
 from ut_tf.bin.serving_flags import (
     address_flags,
     checked_allowed_hosts,
@@ -25,7 +26,6 @@ from ut_tf.bin.serving_flags import (
     serve_until,
     stop_request,
 )
-from ut_tf.bin.shared_flags import RUN_USR_DIR
 from ut_tf.errors import UserError
 from ut_tf.paths import absolute
 from ut_tf.run import Run

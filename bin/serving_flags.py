@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.notices import printable
 from ut_tf.web.hosts import Hosts

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import (
+from ut_tf.bin.examples.input import is_question, known_words_message
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import (
     EXIT_USER_ERROR,
     execute,
     import_tensorflow,
@@ -24,10 +25,9 @@ from ut_tf.bin.command import (
     stdout_to_stderr,
     tell,
 )
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.readable_run import load_run
-from ut_tf.bin.show_input import is_question, known_words_message
-from ut_tf.bin.terminal import Terminal
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.readable_run import load_run
+from ut_tf.bin.frame.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
 from ut_tf.data.text.utf8 import readable, surrogate_in
 from ut_tf.errors import UserError
@@ -265,7 +265,7 @@ class _Show:
 
     def _print(self, examples: Sequence[dict[str, Any]]) -> None:
         # numpy, which --help need not wait for.
-        from ut_tf.bin.show_lines import example_lines
+        from ut_tf.bin.examples.lines import example_lines
 
         for example in examples:
             self._check_shows(example)

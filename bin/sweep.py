@@ -14,11 +14,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from ut_tf.bin import flags, trainer_flags
-from ut_tf.bin.command import EXIT_USER_ERROR, execute, tell
+from ut_tf.bin import trainer_flags
 from ut_tf.bin.entry import EXIT_INTERRUPTED
-from ut_tf.bin.flags import Flag, FlagError
-from ut_tf.bin.shared_flags import USR_DIR
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, tell
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
 from ut_tf.bin.sweep_launcher import FLAGS as LAUNCHER_FLAGS
 from ut_tf.bin.sweep_launcher import check_launcher, check_unshared, queue, queues, share

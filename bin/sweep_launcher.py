@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.storage.folders import make_writable, no_empty_folders_left
 from ut_tf.storage.locks import held_alone

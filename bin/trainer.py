@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import flags
-from ut_tf.bin.command import execute, import_tensorflow, stdout_to_stderr, tell
-from ut_tf.bin.config_file import parse_with_config
 from ut_tf.bin.entry import EXIT_INTERRUPTED
-from ut_tf.bin.flag_values import check_readable_files, made_for_others
-from ut_tf.bin.flags import FlagError
-from ut_tf.bin.readable_run import evaluation_line
-from ut_tf.bin.registry_page import registry_page
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.frame.config_file import parse_with_config
+from ut_tf.bin.frame.flag_values import check_readable_files, made_for_others
+from ut_tf.bin.frame.flags import FlagError
+from ut_tf.bin.frame.readable_run import evaluation_line
+from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.bin.trainer_flags import (
     COMMAND,
     DESCRIPTION,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import shared_flags
-from ut_tf.bin.config_file import CONFIG, parse_with_config
-from ut_tf.bin.flag_values import problem_arguments
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame import shared_flags
+from ut_tf.bin.frame.config_file import CONFIG, parse_with_config
+from ut_tf.bin.frame.flag_values import problem_arguments
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps

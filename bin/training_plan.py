@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ut_tf.bin.command import import_tensorflow, stdout_to_stderr
-from ut_tf.bin.flags import FlagError
+from ut_tf.bin.frame.command import import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.planning.accelerators import ACCELERATORS, Accelerator, accelerator
 from ut_tf.planning.communication import Network

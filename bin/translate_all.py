@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin import flags, shared_flags
-from ut_tf.bin.command import (
+from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame.command import (
     execute,
     import_tensorflow,
     refuse_overwriting,
     scores_table,
     stdout_to_stderr,
 )
-from ut_tf.bin.flag_values import (
+from ut_tf.bin.frame.flag_values import (
     check_choice,
     check_split,
     chosen_variants,
@@ -29,7 +29,7 @@ from ut_tf.bin.flag_values import (
     parallel_set,
     with_chosen_steps,
 )
-from ut_tf.bin.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.inference.shards import line_bytes
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin import tensor2tensor_flags
-from ut_tf.bin.hyperparameter_help import texts, values
+from ut_tf.bin.frame import tensor2tensor_flags
+from ut_tf.bin.frame.hyperparameter_help import texts, values
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
 from ut_tf.config.fields import choices, fields_of

@@ -12,7 +12,7 @@ import keras
 import pytest
 
 import ut_tf
-from ut_tf.bin.command import execute
+from ut_tf.bin.frame.command import execute
 from ut_tf.errors import UserError
 from ut_tf.keras_backend import check_backend
 

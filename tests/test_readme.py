@@ -24,7 +24,6 @@ from ut_tf.bin import (
     datagen,
     decoder,
     exporter,
-    flags,
     import_t2t,
     insights,
     query,
@@ -36,6 +35,7 @@ from ut_tf.bin import (
     translate_all,
 )
 from ut_tf.bin import eval as eval_command
+from ut_tf.bin.frame import flags
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.config.families import every_field
 from ut_tf.config.training import TrainingConfig

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin import tensor2tensor_flags
-from ut_tf.bin.flags import hyperparameters
+from ut_tf.bin.frame import tensor2tensor_flags
+from ut_tf.bin.frame.flags import hyperparameters
 from ut_tf.bin.trainer_flags import FLAGS as TRAINER_FLAGS
 from ut_tf.config.hparams import HParams
 from ut_tf.config.tensor2tensor import GONE, HINTS, RENAMED, SAME

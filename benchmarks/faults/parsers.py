@@ -145,7 +145,7 @@ def _config(content: bytes, folder: Path) -> None:
 
 def _config_file(content: bytes, folder: Path) -> None:
     from ut_tf.bin import trainer_flags
-    from ut_tf.bin.config_file import parse_with_config
+    from ut_tf.bin.frame.config_file import parse_with_config
 
     (folder / "a.yaml").write_bytes(content)
     (folder / "a.json").write_bytes(content)

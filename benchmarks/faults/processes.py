@@ -63,7 +63,7 @@ def load() -> None:
     # OpenBLAS starts a thread for each further core as soon as numpy is imported.
     os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3", OPENBLAS_NUM_THREADS="1")
     sys.path.insert(0, str(ROOT))
-    from ut_tf.bin.command import import_tensorflow
+    from ut_tf.bin.frame.command import import_tensorflow
 
     import_tensorflow()
     for module in _IMPORTED:

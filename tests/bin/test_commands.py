@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.bin.quick_commands import Answer, call_commands
-from ut_tf.bin import avg_checkpoints, command, datagen, shared_flags, trainer
+from ut_tf.bin import avg_checkpoints, datagen, trainer
 from ut_tf.bin import eval as eval_command
+from ut_tf.bin.frame import command, shared_flags
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement

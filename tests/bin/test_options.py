@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ut_tf.bin.shared_flags import in_flags
+from ut_tf.bin.frame.shared_flags import in_flags
 
 FLAGS = {"random_seed", "output_dir", "hparams", "problem_args", "source_files"}
 

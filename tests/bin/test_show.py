@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from ut_tf.bin import show
-from ut_tf.bin.show_input import known_words_message
-from ut_tf.bin.show_lines import example_lines
-from ut_tf.bin.show_notes import attention_weights
-from ut_tf.bin.terminal import Terminal, width_of
+from ut_tf.bin.examples.input import known_words_message
+from ut_tf.bin.examples.lines import example_lines
+from ut_tf.bin.examples.notes import attention_weights
+from ut_tf.bin.frame.terminal import Terminal, width_of
 from ut_tf.insights.story_lines import story_lines
 
 PLACES = ("kitchen", "kichen", "hallway")

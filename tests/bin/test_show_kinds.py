@@ -12,8 +12,8 @@ import pytest
 
 from tests.bin.test_show import encoded
 from ut_tf.bin import show
-from ut_tf.bin.show_lines import example_lines
-from ut_tf.bin.terminal import Terminal
+from ut_tf.bin.examples.lines import example_lines
+from ut_tf.bin.frame.terminal import Terminal
 
 Prediction = list[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.bin.tiny_runs import TINY
-from ut_tf.bin.flag_values import check_readable_files
+from ut_tf.bin.frame.flag_values import check_readable_files
 from ut_tf.data.arguments import absolute_files, file_paths
 from ut_tf.errors import UserError
 from ut_tf.run import Run

@@ -13,7 +13,7 @@ import pytest
 
 from tests.bin.quick_commands import call_commands
 from ut_tf.bin import trainer
-from ut_tf.bin.flags import FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams
 from ut_tf.data.example_pools import ExamplePool, ExamplePools

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ut_tf.bin.command import _lines_of
+from ut_tf.bin.frame.command import _lines_of
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.errors import UserError

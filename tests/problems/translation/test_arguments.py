@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ut_tf.bin import datagen, flags, trainer
-from ut_tf.bin.flag_values import problem_arguments
-from ut_tf.bin.flags import FlagError
-from ut_tf.bin.shared_flags import FILE_FLAGS, PROBLEM_ARGS
+from ut_tf.bin import datagen, trainer
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.flag_values import problem_arguments
+from ut_tf.bin.frame.flags import FlagError
+from ut_tf.bin.frame.shared_flags import FILE_FLAGS, PROBLEM_ARGS
 from ut_tf.errors import UserError
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.run import Run

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ut_tf.bin import trainer
-from ut_tf.bin.config_file import parse_with_config
-from ut_tf.bin.flags import FlagError
+from ut_tf.bin.frame.config_file import parse_with_config
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS, checked_run
 from ut_tf.factories import parse_problem_args
 

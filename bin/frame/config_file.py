@@ -21,8 +21,8 @@ from typing import Any
 
 from absl import flags as absl_flags
 
-from ut_tf.bin.flags import Flag, FlagError, hyperparameters, parse
-from ut_tf.bin.shared_flags import FILE_FLAGS
+from ut_tf.bin.frame.flags import Flag, FlagError, hyperparameters, parse
+from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import did_you_mean
 from ut_tf.paths import expanded

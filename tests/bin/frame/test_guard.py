@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from ut_tf.bin import command, guard, shared_flags
-from ut_tf.bin.flags import Flag
+from ut_tf.bin.frame import command, guard, shared_flags
+from ut_tf.bin.frame.flags import Flag
 
 FLAGS = (shared_flags.HPARAMS_SET, shared_flags.DECODE_HPARAMS, Flag("lengths", "Some.", "What"))
 
@@ -120,7 +120,8 @@ def test_developers_see_the_trace(monkeypatch):
 
 SCRIPT = """
 import sys
-from ut_tf.bin import command, query
+from ut_tf.bin import query
+from ut_tf.bin.frame import command
 
 def body():
     for line in command.standard_input():

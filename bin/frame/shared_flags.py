@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Collection
 
-from ut_tf.bin.flags import Flag
+from ut_tf.bin.frame.flags import Flag
 
 # Arguments whose flag has another name.
 ARGUMENT_FLAGS = {
@@ -84,7 +84,7 @@ RUN_DIR = Flag(
     required=True,
     aliases=("model_dir",),
 )
-# Commands that only read a run take a saved model in its place (ut_tf.bin.readable_run).
+# Commands that only read a run take a saved model in its place (ut_tf.bin.frame.readable_run).
 READ_RUN_DIR = dataclasses.replace(
     RUN_DIR, required=False, shown_default="this or --model is needed"
 )

@@ -12,8 +12,6 @@ from ut_tf.bin import (
     datagen,
     decoder,
     exporter,
-    flag_values,
-    flags,
     import_t2t,
     insights,
     query,
@@ -23,7 +21,8 @@ from ut_tf.bin import (
     translate_all,
 )
 from ut_tf.bin import eval as eval_command
-from ut_tf.bin.flags import Flag, FlagError, HelpAsked
+from ut_tf.bin.frame import flag_values, flags
+from ut_tf.bin.frame.flags import Flag, FlagError, HelpAsked
 from ut_tf.version import __version__
 
 COMMANDS = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ut_tf.bin.terminal import Terminal
+from ut_tf.bin.frame.terminal import Terminal
 
 _LEAST_SHARE = 0.2
 

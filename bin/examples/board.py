@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ut_tf.bin.show_notes import ranges, step_words
-from ut_tf.bin.terminal import Terminal
+from ut_tf.bin.examples.notes import ranges, step_words
+from ut_tf.bin.frame.terminal import Terminal
 
 _BLANK = "."
 _GAP = "   "

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ut_tf import registry
-from ut_tf.bin.flags import FlagError
-from ut_tf.bin.hyperparameter_help import hyperparameter_help
+from ut_tf.bin.frame.flags import FlagError
+from ut_tf.bin.frame.hyperparameter_help import hyperparameter_help
 from ut_tf.config.fields import default_of, fields_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.argument_help import argument_help

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from absl import flags as absl_flags
 
 from ut_tf import registry
-from ut_tf.bin.flags import FlagError, integers
-from ut_tf.bin.shared_flags import BOTH, FILE_FLAGS
+from ut_tf.bin.frame.flags import FlagError, integers
+from ut_tf.bin.frame.shared_flags import BOTH, FILE_FLAGS
 from ut_tf.data.arguments import absolute_paths, file_names, file_paths
 from ut_tf.data.prepared import check_sources
 from ut_tf.data.problem import Problem

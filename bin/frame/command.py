@@ -17,10 +17,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from absl import logging
 
 from ut_tf import registry
-from ut_tf.bin import guard
 from ut_tf.bin.entry import EXIT_INTERRUPTED, Ending
-from ut_tf.bin.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
-from ut_tf.bin.shared_flags import in_flags
+from ut_tf.bin.frame import guard
+from ut_tf.bin.frame.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
+from ut_tf.bin.frame.shared_flags import in_flags
 from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.errors import UserError, marked_in
 from ut_tf.keras_backend import choose_tensorflow

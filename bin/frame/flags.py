@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
-from ut_tf.bin import tensor2tensor_flags
+from ut_tf.bin.frame import tensor2tensor_flags
 from ut_tf.config.families import every_field
 from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig

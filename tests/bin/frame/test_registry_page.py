@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin import hyperparameter_help
-from ut_tf.bin.flag_values import made_for_others
-from ut_tf.bin.flags import FlagError
-from ut_tf.bin.registry_page import registry_page
+from ut_tf.bin.frame import hyperparameter_help
+from ut_tf.bin.frame.flag_values import made_for_others
+from ut_tf.bin.frame.flags import FlagError
+from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.config import LSTMConfig
 from ut_tf.hparams.first_sets import first_sets
 from ut_tf.problems.catalogue import PROBLEMS

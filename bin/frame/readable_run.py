@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.flags import FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.ensembles import check_one_vocabulary
 from ut_tf.run import Run
 from ut_tf.sharing.places import model_folder

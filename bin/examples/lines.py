@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_tf.bin.show_board import board_lines
-from ut_tf.bin.show_notes import guesses, percent, position_notes, step_words
-from ut_tf.bin.terminal import Terminal
+from ut_tf.bin.examples.board import board_lines
+from ut_tf.bin.examples.notes import guesses, percent, position_notes, step_words
+from ut_tf.bin.frame.terminal import Terminal
 
 _INDENT = "  "
 _PER_STEP = 2

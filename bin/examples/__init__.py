@@ -1,0 +1,1 @@
+"""The examples that ut-show prints: what is typed, lines, boards, notes."""

@@ -1,0 +1,1 @@
+"""How every command runs: its flags, its errors, its help, what the terminal shows."""
