@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.bin import trainer_flags
@@ -21,19 +21,14 @@ from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
-from ut_tf.bin.sweep_launcher import FLAGS as LAUNCHER_FLAGS
-from ut_tf.bin.sweep_launcher import check_launcher, check_unshared, queue, queues, share
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
-from ut_tf.storage.locks import held_alone
-from ut_tf.sweeping.expected import parse_minutes
+from ut_tf.storage.locks import held_alone, is_held
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
-from ut_tf.sweeping.halving import rung_step
-from ut_tf.sweeping.jobs import interrupted_by_signals
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 
 COMMAND = "ut-sweep"
@@ -107,27 +102,25 @@ FLAGS = (
         default=1,
     ),
     Flag(
-        "minutes",
-        "Expected minutes of a run, name=minutes with commas between, where a name is a problem, a"
-        " set or <problem>-<set>; for the order of several runs at a time (longest first), and for"
-        " the time left.",
+        "task",
+        "Number of this task, from 0 to --tasks less 1: it has every --tasks-th run. In an array:"
+        " --task=$SLURM_ARRAY_TASK_ID --tasks=16.",
         "How",
-        default="",
-        shown_default="those of finished runs",
+        "integer",
+        default=0,
     ),
-    Flag(
-        "halving",
-        "Stops hopeless seeds: shares of the updates, such as 0.25,0.5, at each of which half of"
-        " the seeds of a problem and set go on, by validation alone.",
-        "How",
-        default="",
-        shown_default="none; alone: 0.25,0.5",
-        alone="0.25,0.5",
-    ),
-    *LAUNCHER_FLAGS,
+    Flag("tasks", "Tasks that share the runs.", "How", "integer", default=1),
     Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
 )
 T = TypeVar("T")
+_TASKS_FOLDER = ".tasks"
+_ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.md)"
+_GONE = {
+    "launcher": _ARRAY,
+    "launcher_args": _ARRAY,
+    "halving": "no seed is stopped by comparison; leave it out",
+    "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -137,23 +130,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> int:
     values = _values(argv)
-    check_launcher(values)
     sweep = _sweep(values)
-    sweep = dataclasses.replace(sweep, rungs=_rungs(values, _check(sweep)))
-    if queues(values):
-        queue(values, FLAGS, sweep.folder, _say)
-        return 0
+    _check(sweep)
+    sweep = dataclasses.replace(sweep, cells=sweep.cells[values.task :: values.tasks])
     if values.dry_run:
         print("\n".join(sweep.described()))
         return 0
     make_writable(sweep.folder)
-    if values.launcher == "shared":
-        with interrupted_by_signals():
-            return _told(sweep, share(sweep, _say))
-    with held_alone(sweep.folder):
-        check_unshared(sweep.folder)
-        sweep.read_progress()
+    with _held_alone(sweep.folder, values.task, values.tasks):
+        sweep.progress.read()
         return _told(sweep, run_sweep(sweep, _say))
+
+
+@contextlib.contextmanager
+def _held_alone(folder: Path, task: int, tasks: int) -> Iterator[None]:
+    """Holds the lock of a task within the context: nobody else does its runs."""
+    locks = folder / _TASKS_FOLDER
+    own = locks / f"{task}-of-{tasks}" if tasks > 1 else folder
+    beside = {locks / f"{other}-of-{tasks}" for other in range(tasks)}
+    own.mkdir(parents=True, exist_ok=True)
+    with held_alone(own):
+        for other in {folder, *locks.glob("*-of-*")} - beside - {own}:
+            if is_held(other):
+                raise UserError(
+                    f"another ut-sweep works on {folder} with other --tasks: wait until it ends, or"
+                    " give all of them the same --tasks."
+                )
+        yield
 
 
 def _values(argv: list[str]) -> Any:
@@ -163,19 +166,20 @@ def _values(argv: list[str]) -> Any:
 
 @contextlib.contextmanager
 def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[None]:
-    """Within the context an unknown flag that belongs on the other side of -- is answered with its
-    place.
+    """Within the context an unknown flag is answered with its place, if it belongs on the other
+    side of --, or with what does its work, if it is gone.
     """
     try:
         yield
     except FlagError as error:
         unknown = re.match(r"unknown flag --(\w+)", str(error))
-        if unknown and unknown[1] in {
-            name for flag in others for name in (flag.name, *flag.aliases)
-        }:
+        name = unknown[1] if unknown else ""
+        if name in {name for flag in others for name in (flag.name, *flag.aliases)}:
             raise FlagError(
-                f"--{unknown[1]} is a flag of {command}: give it {place} --; see {COMMAND} --help."
+                f"--{name} is a flag of {command}: give it {place} --; see {COMMAND} --help."
             ) from None
+        if name in _GONE:
+            raise FlagError(f"--{name} is gone: {_GONE[name]}.") from None
         raise
 
 
@@ -215,6 +219,11 @@ def _expanded(
 def _sweep(values: Any) -> Sweep:
     if values.parallel < 1:
         raise FlagError(f"--parallel={values.parallel}: expected at least 1.")
+    if not 0 <= values.task < values.tasks:
+        raise FlagError(
+            f"--task={values.task} with --tasks={values.tasks}: expected a number from 0 to --tasks"
+            " less 1."
+        )
     flags.integers(values.lengths, "lengths")
     evaluation_options = [
         f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
@@ -224,7 +233,6 @@ def _sweep(values: Any) -> Sweep:
         cells_of(values),
         CellCommands(values.trainer_flags, [*evaluation_options, *_own_code(values.trainer_flags)]),
         values.parallel,
-        _minutes(values.minutes),
     )
 
 
@@ -239,48 +247,10 @@ def _own_code(words: Sequence[str]) -> list[str]:
     return own
 
 
-def _minutes(text: str) -> dict[str, float]:
-    try:
-        return parse_minutes(text)
-    except ValueError as error:
-        raise FlagError(
-            f"--minutes={text}: {error}; expected a list like babi_qa_task3_10k=30,ut_babi=8."
-        ) from None
-
-
-def _rungs(values: Any, ends: dict[Cell, tuple[int, int]]) -> list[dict[Cell, int]]:
-    """The update of each cell at each rung of --halving.
-
-    Args:
-      values: of the flags.
-      ends: the last update of each cell, and the updates between its validations.
-    """
-    try:
-        shares = [float(part) for part in values.halving.split(",") if part.strip()]
-    except ValueError:
-        shares = [math.nan]
-    if shares != sorted(set(shares)) or not all(0 < share < 1 for share in shares):
-        raise FlagError(
-            f"--halving={values.halving}: expected rising numbers between 0 and 1, such as"
-            " 0.25,0.5."
-        )
-    rungs = [{cell: rung_step(share, *end) for cell, end in ends.items()} for share in shares]
-    for rung in rungs:
-        for cell, step in rung.items():
-            if step >= ends[cell][0]:
-                raise UserError(
-                    f"--halving={values.halving}: {cell.problem} with {cell.hparams_set} is"
-                    f" validated every {ends[cell][1]} of {ends[cell][0]} updates, too seldom to"
-                    " stop a seed early; set a smaller eval_frequency."
-                )
-    return rungs
-
-
-def _check(sweep: Sweep) -> dict[Cell, tuple[int, int]]:
+def _check(sweep: Sweep) -> None:
     """Raises what ut-trainer would say of any of the runs, and warns of what it would warn of.
 
-    That is an unknown name, an impossible hyperparameter, or another run in its place. Returns the
-    last update of each cell and the updates between its validations.
+    That is an unknown name, an impossible hyperparameter, or another run in its place.
     """
     with _told_where(FLAGS, COMMAND, "before"):
         given = flags.parse(
@@ -303,11 +273,6 @@ def _check(sweep: Sweep) -> dict[Cell, tuple[int, int]]:
     runs = [checked_run(sweep.training(cell).arguments) for cell in sweep.cells]
     for note in dict.fromkeys(note for run in runs for note in run.notes):
         warn(note)
-    training = [run.hparams.training for run in runs]
-    return {
-        cell: (given.train_steps or of_cell.train_steps, of_cell.eval_frequency)
-        for cell, of_cell in zip(sweep.cells, training, strict=True)
-    }
 
 
 def _told(sweep: Sweep, result: SweepResult) -> int:

@@ -26,17 +26,13 @@ class CellCommands:
     training_options: list[str]
     evaluation_options: list[str]
 
-    def training(
-        self, cell: Cell, place: Path, threads: int | None, train_steps: int | None = None
-    ) -> Command:
+    def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
         """The cell's ut-trainer, with its share of the cores where there is one."""
         own = (cell.problem, cell.hparams_set, str(cell.seed), str(place))
         flags = [
             *map(_flag, OWN_FLAGS, own),
             *(_flag(name, threads) for name in _THREADS if threads is not None),
             *self.training_options,
-            # Of a flag that is given twice the last counts.
-            *([] if train_steps is None else [_flag("train_steps", train_steps)]),
         ]
         return _command("ut-trainer", "trainer", flags)
 

@@ -12,8 +12,8 @@ import ut_tf
 ROOT = Path(ut_tf.__file__).resolve().parent
 # Folders whose messages are still to be changed.
 EXEMPT: frozenset[str] = frozenset()
-# These name flags of sbatch and srun.
-OF_SLURM = {"sweeping/launchers.py", "training/cluster.py"}
+# These name flags of srun.
+OF_SLURM = {"training/cluster.py"}
 
 
 def _docstrings(tree: ast.AST) -> set[int]:

@@ -13,7 +13,7 @@ from tests.bin.stub_runs import evaluate, stub_run
 from ut_tf.bin import sweep
 from ut_tf.errors import UserError
 from ut_tf.sweeping import sweep as library
-from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.grid import Progress, make_cells
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 GRID = [
@@ -23,67 +23,11 @@ GRID = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["a,b", "c"], ["a", "b", "c"]),
-        (["task{1..3}_10k"], ["task1_10k", "task2_10k", "task3_10k"]),
-        (["{a,b}_{2..1}", "c"], ["a_2", "a_1", "b_2", "b_1", "c"]),
-        (["a,a", "{a}"], ["a"]),
-        ([" a , b,"], ["a", "b"]),
-    ],
-)
-def test_names_are_expanded(words, expected):
-    assert expand_names(words) == expected
-
-
-def test_numbers_are_expanded():
-    assert expand_numbers(["1..3,7", "{9..10}", "2"]) == [1, 2, 3, 7, 9, 10]
-
-
-@pytest.mark.parametrize("word", ["a{b", "a}b", "a{b{c}}", "{a,}", "{1..999999}"])
-def test_braces_that_mean_nothing_are_refused(word):
-    with pytest.raises(ValueError, match=r"brace|numbers"):
-        expand_names([word])
-
-
-def test_every_combination_is_made_once_and_the_first_seed_comes_first():
-    cells = make_cells(["a", "b"], ["x"], [1, 2, 1])
-    assert [cell.name for cell in cells] == ["a-x-seed1", "b-x-seed1", "a-x-seed2", "b-x-seed2"]
-
-
-def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):
-    cell = Cell("a", "x", 1)
-    Progress(tmp_path).note(cell, "finished", ["--train_steps=5"], [], minutes=1.0)
-    progress = Progress(tmp_path)
-    assert progress.reached(cell, ["--train_steps=5"], []) == "finished"
-    assert progress.reached(cell, ["--train_steps=5"], ["--lengths=40"]) == "trained"
-    assert progress.reached(cell, ["--train_steps=9"], []) is None
-    progress.note(cell, "stopped", ["--train_steps=9"], [], minutes=0.5)
-    assert progress.reached(cell, ["--train_steps=9"], []) is None
-    assert json.loads((tmp_path / "sweep.json").read_text())["cells"]["a-x-seed1"]["minutes"] == 1.5
-
-
 def test_an_evaluation_that_left_no_record_is_no_crash(tmp_path):
     assert "no record is kept" in library._headline(tmp_path)
     (tmp_path / "evaluations.jsonl").write_text("{}\n")
     assert "evaluations.jsonl:1 is no record" in library._headline(tmp_path)
     assert not library._headline(tmp_path).endswith(".")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"cells": {}}',
-        '{"format_version": 2, "cells": {}}',
-        "[]",
-        '{"format_version": 1, "cells": {"a": {}}}',
-    ],
-)
-def test_a_sweep_json_of_something_else_is_refused(tmp_path, text):
-    (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(UserError, match=r"sweep.json is no file of this ut-sweep"):
-        Progress(tmp_path)
 
 
 def test_a_run_directory_is_no_folder_of_a_sweep(tmp_path, capsys):
@@ -107,6 +51,8 @@ def test_a_file_in_the_folder_s_place_is_told(tmp_path, capsys):
         (["--seeds=ten"], 2, "'ten' is no whole number and no range"),
         (["--seeds="], 2, "--seeds names nothing"),
         (["--parallel=0"], 2, "--parallel=0: expected at least 1"),
+        (["--task=2", "--tasks=2"], 2, "--task=2 with --tasks=2: expected a number from 0"),
+        (["--launcher=slurm"], 2, "--launcher is gone: start --task=INDEX --tasks=N"),
         (["--train_steps=5"], 2, "--train_steps is a flag of ut-trainer: give it after --"),
         (["--problem_=x"], 2, "unknown flag --problem_; did you mean --problem"),
         (["--", "--trin_steps=5"], 2, "unknown flag --trin_steps; did you mean --train_steps"),
@@ -313,3 +259,17 @@ def test_a_failure_is_reported_with_its_log(tmp_path, capsys, monkeypatch):
 def _states(folder):
     cells = json.loads((folder / "sweep.json").read_text())["cells"]
     return {name: cell["state"] for name, cell in cells.items()}
+
+
+def test_tasks_share_the_runs_and_refuse_a_sweep_beside_them(tmp_path, capsys):
+    own = [*GRID, f"--output_dir={tmp_path}"]
+    lines = [_dry(capsys, *own, f"--task={task}", "--tasks=3") for task in range(3)]
+    assert sorted(line for task in lines for line in task) == sorted(_dry(capsys, *own))
+    with sweep._held_alone(tmp_path, 1, 3):
+        with sweep._held_alone(tmp_path, 2, 3):
+            pass
+        for task, tasks in ((0, 1), (0, 2), (1, 3)):
+            with pytest.raises(UserError), sweep._held_alone(tmp_path, task, tasks):
+                pass
+    assert sweep.main([*own, "--task=5", "--tasks=6"]) == 0
+    assert "0 runs in" in capsys.readouterr().err

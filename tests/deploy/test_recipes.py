@@ -36,6 +36,7 @@ sys.exit(int(left[0]) if left else 0)
 """
 STUBS = {
     "ut-trainer": TRAINER,
+    "ut-sweep": TRAINER,
     # srun FLAGS COMMAND
     "srun": '#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n',
     # ssh -tt HOST COMMAND
@@ -136,6 +137,18 @@ def test_slurm_starts_again_what_may_succeed(
     assert requeued.exists() == (failures == "130\n")
     if requeued.exists():
         assert requeued.read_text() == "requeue 7\n"
+
+
+@pytest.mark.parametrize("failures", ["", "130\n"])
+def test_an_array_s_task_does_its_share_and_queues_again_in_time(
+    tmp_path: Path, failures: str
+) -> None:
+    command = ["bash", str(DEPLOY / "sweep.sbatch"), "--problems=x"]
+    array = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "16", "SLURM_JOB_ID": "7"}
+    status, notes = run(command, tmp_path, failures, **array)
+    assert status == 0
+    assert [arguments for _, arguments in notes] == [["--task=3", "--tasks=16", "--problems=x"]]
+    assert (tmp_path / "notes.scontrol").exists() == bool(failures)
 
 
 def test_kubernetes_pods_find_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

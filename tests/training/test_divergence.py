@@ -10,10 +10,9 @@ import pytest
 
 from tests.training.toy import ToyCopy, toy_run
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.evaluation.validations import diverging
+from ut_tf.evaluation.validations import diverging, judged
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.storage.processes import TrainingProcess, write_processes
-from ut_tf.sweeping.halving import validation_score
+from ut_tf.storage.layout import METRICS_FILE
 from ut_tf.training.trainer import train
 
 # Update by update; of the first and the last alone both are numbers.
@@ -53,19 +52,7 @@ def test_what_is_no_number_is_told_and_never_the_best(
     for step, (line, words) in enumerate(zip(lines, told, strict=True), 2):
         assert line.startswith(f"warning: at step {step} ") and words in line
         assert "that of step 1 stays" in line and "lower learning_rate" in line
-    write_processes(
-        tmp_path,
-        [
-            TrainingProcess(
-                "2026-01-01T00:00:00+00:00",
-                0,
-                7,
-                selection={"metric": "accuracy", "direction": "max"},
-            )
-        ],
-    )
-    for step, expected in ((1, 0.5), (6, 0.5), (7, 0.6)):
-        assert validation_score(tmp_path, step) == expected
+    assert list(judged(tmp_path / METRICS_FILE, "accuracy")) == [(1, 0.5), (7, 0.6)]
 
 
 def test_where_no_evaluation_is_sound_none_is_the_best(

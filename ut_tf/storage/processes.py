@@ -29,8 +29,6 @@ _ROOT = Path(__file__).resolve().parent.parent.parent
 _GIT_SECONDS = 10
 HOPELESS = "hopeless"
 """How a run ended that a sweep stopped early."""
-RUNG = "rung"
-"""How a run ended that a sweep has trained to a rung of halving, to compare it."""
 
 
 class Point(NamedTuple):
@@ -62,9 +60,8 @@ class TrainingProcess:
       started: when, ISO 8601 in UTC.
       begun_at: the update that it went on from.
       train_steps: the update that it was to end at.
-      ended: why it ended, "train_steps", "early_stopping" or "signal"; or "rung" where a sweep
-        compares it with others before it trains it on, "hopeless" where it does not; empty: it
-        runs, or was killed.
+      ended: why it ended, "train_steps", "early_stopping" or "signal", or "hopeless" where a sweep
+        stopped it; empty: it runs, or was killed.
       points: at each validation and at its end.
       processor: {"model", "flags" (those that decide speed), "cores"}.
       devices: what it trained on, in words.

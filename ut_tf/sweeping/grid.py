@@ -14,23 +14,25 @@ finished, and another adds to it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import SWEEP_FILE
+from ut_tf.storage.locks import exclusive
 
 _FORMAT_VERSION = 1
+_LOCK_FILE = ".sweep.lock"
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST = 100_000
-State = Literal["trained", "finished", "failed", "stopped", "hopeless"]
+State = Literal["trained", "finished", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,6 @@ class Entry:
       state: how far it came.
       trainer_flags, eval_flags: with which it did.
       minutes: that its processes took, over all calls.
-      failed_at: when it failed, in seconds since 1970; 0: it did not.
     """
 
     problem: str
@@ -149,11 +150,10 @@ class Entry:
     trainer_flags: list[str]
     eval_flags: list[str]
     minutes: float = 0.0
-    failed_at: float = 0.0
 
 
 class Progress:
-    """The file sweep.json in a sweep's folder.
+    """The file sweep.json in a sweep's folder, which several processes may write.
 
     Raises:
       UserError: the file is there but cannot be read.
@@ -161,46 +161,30 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / SWEEP_FILE
+        self.read()
+
+    def read(self) -> None:
+        """Reads what other processes may have written meanwhile."""
         self._entries = _read(self._path)
 
     def reached(
         self, cell: Cell, trainer_flags: Sequence[str], eval_flags: Sequence[str]
     ) -> State | None:
-        """How far a cell came with just these flags: "trained", "finished", "hopeless", or None
-        where it must be trained (further).
+        """How far a cell came with just these flags: "trained", "finished", or None where it must
+        be trained (further).
         """
         entry = self._entries.get(cell.name)
         if (
             entry is None
-            or entry.state not in ("trained", "finished", "hopeless")
+            or entry.state not in ("trained", "finished")
             or entry.trainer_flags != list(trainer_flags)
         ):
             return None
-        if entry.state == "hopeless":
-            return "hopeless"
         return (
             "finished"
             if entry.state == "finished" and entry.eval_flags == list(eval_flags)
             else "trained"
         )
-
-    def failed_since(self, cell: Cell, begun: float) -> bool:
-        """Whether a cell has failed since a time, in seconds since 1970."""
-        entry = self._entries.get(cell.name)
-        return entry is not None and entry.failed_at >= begun
-
-    def minutes(self, cell: Cell) -> float:
-        """The minutes that a cell's processes took so far, over all calls."""
-        entry = self._entries.get(cell.name)
-        return entry.minutes if entry else 0.0
-
-    def measured(self, trainer_flags: Sequence[str]) -> dict[Cell, float]:
-        """The minutes of the cells that were finished with these flags."""
-        return {
-            Cell(entry.problem, entry.hparams_set, entry.seed): entry.minutes
-            for entry in self._entries.values()
-            if entry.state == "finished" and entry.trainer_flags == list(trainer_flags)
-        }
 
     def note(
         self,
@@ -209,21 +193,26 @@ class Progress:
         trainer_flags: Sequence[str],
         eval_flags: Sequence[str],
         minutes: float,
-        has_failed: bool = False,
     ) -> None:
-        """Writes how far a cell came, and whether it failed; `minutes` are added to those of
-        earlier calls.
+        """Writes how far a cell came; `minutes` are added to those of earlier calls.
 
         Raises:
           UserError: the file cannot be written.
         """
-        before = self._entries.get(cell.name)
-        total = minutes + (before.minutes if before else 0.0)
-        flags = [*trainer_flags], [*eval_flags]
-        failed_at = time.time() if has_failed else 0.0
-        self._entries[cell.name] = Entry(
-            cell.problem, cell.hparams_set, cell.seed, state, *flags, total, failed_at
-        )
+        with contextlib.ExitStack() as stack:
+            # Some networks have no locks.
+            with contextlib.suppress(OSError):
+                stack.enter_context(exclusive(self._path.with_name(_LOCK_FILE)))
+            self.read()
+            before = self._entries.get(cell.name)
+            total = minutes + (before.minutes if before else 0.0)
+            flags = [*trainer_flags], [*eval_flags]
+            self._entries[cell.name] = Entry(
+                cell.problem, cell.hparams_set, cell.seed, state, *flags, total
+            )
+            self._write()
+
+    def _write(self) -> None:
         values = {
             "format_version": _FORMAT_VERSION,
             "cells": {name: asdict(done) for name, done in self._entries.items()},
@@ -244,7 +233,7 @@ def _read(path: Path) -> dict[str, Entry]:
             raise ValueError(
                 f"format version {values['format_version']}, expected {_FORMAT_VERSION}"
             )
-        return {name: Entry(**entry) for name, entry in values["cells"].items()}
+        return {name: _entry(entry) for name, entry in values["cells"].items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -253,3 +242,9 @@ def _read(path: Path) -> dict[str, Entry]:
             f"{path} is no file of this ut-sweep ({what}): restore it, or remove it to look at"
             " every run again."
         ) from error
+
+
+def _entry(values: dict[str, Any]) -> Entry:
+    known = {field.name for field in fields(Entry)}
+    # Version 0.5 noted the time of a failure, too.
+    return Entry(**{name: value for name, value in values.items() if name in known})

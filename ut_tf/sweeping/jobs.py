@@ -263,19 +263,6 @@ def _is_taken(job: Job) -> bool:
     return job.run_dir is not None and is_held(job.run_dir)
 
 
-@contextlib.contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """A context in which each signal that stops raises KeyboardInterrupt, as Ctrl-C does, so that
-    what was begun is ended in order; the jobs of a ``Jobs`` inside hear it first.
-    """
-    before = {number: signal.signal(number, _interrupt) for number in heard_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _interrupt(number: int, frame: FrameType | None) -> None:
     del number, frame
     raise KeyboardInterrupt

@@ -10,12 +10,11 @@ How a cell is trained and evaluated says whoever makes the sweep (``Commands``).
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,10 +25,8 @@ from ut_tf.reporting.rendering import summary_table
 from ut_tf.reporting.runs import find_runs
 from ut_tf.reporting.summary import headline, last_records, summarise
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
-from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE, checkpoint_steps
-from ut_tf.sweeping.expected import ExpectedMinutes
+from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
 from ut_tf.sweeping.grid import Cell, Progress, State
-from ut_tf.sweeping.halving import hopeless, kept_of, mark_hopeless, mark_rung, validation_score
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,16 +43,9 @@ class Commands(Protocol):
     def evaluation_options(self) -> Sequence[str]:
         """The options of all evaluations; a cell that was judged with others is judged again."""
 
-    def training(
-        self, cell: Cell, place: Path, threads: int | None, train_steps: int | None = None
-    ) -> Command:
-        """The command that trains a cell in the run directory `place`.
-
-        Args:
-          cell: of the grid.
-          place: its run directory.
-          threads: its share of the cores; None: all.
-          train_steps: the update to train to; None: the last.
+    def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
+        """The command that trains a cell in the run directory `place`, with `threads` as its share
+        of the cores; None: all.
         """
 
     def evaluation(self, place: Path) -> Command:
@@ -71,9 +61,6 @@ class Sweep:
       cells: of the grid.
       commands: how they are trained and evaluated.
       parallel: cells at a time.
-      told_minutes: how long cells take, by name (``ExpectedMinutes``).
-      rungs: for each rung of successive halving the update at which the seeds of each cell are
-        compared; empty: none is stopped early.
       progress: what was done before; without it what sweep.json says.
     """
 
@@ -81,25 +68,19 @@ class Sweep:
     cells: list[Cell]
     commands: Commands
     parallel: int
-    told_minutes: Mapping[str, float] = field(default_factory=dict)
-    rungs: Sequence[Mapping[Cell, int]] = ()
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.read_progress()
-
-    def read_progress(self) -> None:
-        """Reads sweep.json, which another sweep in the folder may have written meanwhile."""
         object.__setattr__(self, "progress", Progress(self.folder))
 
     def place(self, cell: Cell) -> Path:
         """A cell's run directory."""
         return self.folder / cell.name
 
-    def training(self, cell: Cell, train_steps: int | None = None) -> Command:
-        """The command that trains a cell, to an update or to the last."""
+    def training(self, cell: Cell) -> Command:
+        """The command that trains a cell."""
         threads = self._threads() if self.parallel > 1 else None
-        return self.commands.training(cell, self.place(cell), threads, train_steps)
+        return self.commands.training(cell, self.place(cell), threads)
 
     def reached(self, cell: Cell) -> State | None:
         """How far a cell has come, as sweep.json says, as long as its files are there."""
@@ -107,8 +88,6 @@ class Sweep:
         reached = self.progress.reached(cell, *options)
         if not (self.place(cell) / CONFIG_FILE).is_file():
             return None
-        if reached == "hopeless":
-            return "hopeless" if self.rungs else None
         return (
             "trained"
             if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file()
@@ -119,12 +98,6 @@ class Sweep:
         """The commands that a cell still needs: none of a finished one."""
         training, evaluation = self.training(cell), self.commands.evaluation(self.place(cell))
         return {None: [training, evaluation], "trained": [evaluation]}.get(self.reached(cell), [])
-
-    @property
-    def expected(self) -> ExpectedMinutes:
-        """How long the cells take, as far as it is known now."""
-        measured = self.progress.measured(self.commands.training_options)
-        return ExpectedMinutes(self.told_minutes, measured)
 
     def described(self) -> list[str]:
         """The commands as they would be typed; finished cells as comments."""
@@ -139,16 +112,8 @@ class Sweep:
 
     def job(self, cell: Cell) -> Job:
         """The job of a cell that is not finished."""
-        return self._job(cell, tuple(self.open_commands(cell)))
-
-    def rung_job(self, cell: Cell, step: int) -> Job:
-        """The job that trains a cell to an update of a rung."""
-        command = self.training(cell, train_steps=step)
-        return self._job(cell, (command,))
-
-    def _job(self, cell: Cell, commands: tuple[Command, ...]) -> Job:
         place = self.place(cell)
-        return Job(cell.name, commands, place / SWEEP_LOG_FILE, place)
+        return Job(cell.name, tuple(self.open_commands(cell)), place / SWEEP_LOG_FILE, place)
 
     def environments(self) -> list[dict[str, str]]:
         """The variables that each of the runs at a time adds to its environment: the place of
@@ -156,6 +121,8 @@ class Sweep:
         """
         path = os.pathsep.join(filter(None, [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
         common = {"PYTHONPATH": path} if (_PACKAGE_ROOT / "setup.py").is_file() else {}
+        # The trainings of several tasks of one job step do not train together.
+        common |= {"SLURM_STEP_NUM_TASKS": "1"} if "SLURM_STEP_NUM_TASKS" in os.environ else {}
         if self.parallel == 1:
             return [common]
         common |= {
@@ -216,13 +183,13 @@ class _Runner:
     def __init__(self, sweep: Sweep, say: Callable[[str], None]) -> None:
         self._sweep = sweep
         self._say = say
-        self._open = {cell.name: cell for cell in sweep.cells if not self._is_done(cell)}
+        self._open = {cell.name: cell for cell in sweep.cells if sweep.reached(cell) != "finished"}
         self._places = {
             name: f"[{number}/{len(self._open)}] {name}"
             for number, name in enumerate(self._open, 1)
         }
         self._failed: list[str] = []
-        self._began: dict[str, float] = {}
+        self._minutes: list[float] = []
 
     def run(self) -> SweepResult:
         """Trains and evaluates; returns how it ended."""
@@ -233,128 +200,36 @@ class _Runner:
             f" {sweep.parallel} at a time"
         )
         with Jobs(sweep.parallel, sweep.environments(), self._begun) as jobs:
-            for number, rung in enumerate(sweep.rungs):
-                self._climb(jobs, number, rung)
-                if jobs.stopping:
-                    break
-            else:
-                self._finish(jobs)
+            for outcome in jobs.run([sweep.job(cell) for cell in self._open.values()]):
+                self._ended(outcome)
         return SweepResult(self._failed, jobs.stopping)
 
-    def _is_done(self, cell: Cell) -> bool:
-        return self._sweep.reached(cell) in ("finished", "hopeless")
-
     def _begun(self, job: Job) -> None:
-        self._began[job.name] = time.monotonic()
         self._say(f"{self._places[job.name]}: begun{self._time_left()}")
 
-    def _finish(self, jobs: Jobs) -> None:
-        """Trains what is left to the end, and evaluates it."""
-        sweep = self._sweep
-        for outcome in jobs.run(map(sweep.job, self._in_turn(list(self._open.values())))):
-            cell = self._ended(outcome)
-            state = state_of(outcome)
-            self._note(cell, state, outcome)
-            self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
-            if state == "finished":
-                del self._open[cell.name]
-            elif not outcome.stopped:
-                self._fail(cell)
-
-    def _climb(self, jobs: Jobs, number: int, rung: Mapping[Cell, int]) -> None:
-        """Trains all cells to a rung, and leaves behind the seeds that validation puts last."""
-        sweep = self._sweep
-        waiting = [
-            cell
-            for cell in self._open.values()
-            if sweep.reached(cell) is None
-            and max(checkpoint_steps(sweep.place(cell)), default=0) < rung[cell]
-        ]
-        to_rung = (sweep.rung_job(cell, rung[cell]) for cell in self._in_turn(waiting))
-        for outcome in jobs.run(to_rung):
-            cell = self._ended(outcome)
-            mark_rung(sweep.place(cell), rung[cell])
-            has_failed = outcome.status != 0 and not outcome.stopped
-            self._note(cell, "failed" if has_failed else "stopped", outcome)
-            if has_failed:
-                self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, 'failed', outcome)}")
-                self._fail(cell)
-        # Also those of a sweep that was killed before it could note them.
-        for cell in self._open.values():
-            if sweep.reached(cell) is None:
-                mark_rung(sweep.place(cell), rung[cell])
-        if not jobs.stopping:
-            self._leave_behind(number, rung)
-
-    def _leave_behind(self, number: int, rung: Mapping[Cell, int]) -> None:
-        groups: dict[tuple[str, str], list[Cell]] = {}
-        for cell in self._sweep.cells:
-            groups.setdefault((cell.problem, cell.hparams_set), []).append(cell)
-        for cells in groups.values():
-            scores = {
-                cell: score
-                for cell in cells
-                if (score := validation_score(self._sweep.place(cell), rung[cell])) is not None
-            }
-            for cell in hopeless(scores, kept_of(len(cells), number)):
-                if cell.name in self._open:
-                    self._stop(cell, rung[cell])
-
-    def _stop(self, cell: Cell, step: int) -> None:
-        sweep = self._sweep
-        mark_hopeless(sweep.place(cell))
-        options = sweep.commands.training_options, sweep.commands.evaluation_options
-        sweep.progress.note(cell, "hopeless", *options, 0.0)
-        self._say(
-            f"{self._places[cell.name]}: stopped at step {step}, validation is behind that of other"
-            " seeds"
-        )
-        del self._open[cell.name]
-
-    def _in_turn(self, cells: list[Cell]) -> Iterator[Cell]:
-        """Yields the cells as they are to begin: as they stand or, if several run at a time, those
-        first that are expected to take longest, so that none is left alone at the end.
-        """
-        while cells:
-            cell = cells[0]
-            if self._sweep.parallel > 1:
-                left = {other: self._minutes_left(other, unknown=math.inf) for other in cells}
-                cell = max(cells, key=left.__getitem__)
-            cells.remove(cell)
-            yield cell
-
-    def _minutes_left(self, cell: Cell, unknown: float) -> float:
-        """The expected minutes of a cell, less those that it has had."""
-        minutes = self._sweep.expected.of(cell)
-        if minutes is None:
-            return unknown
-        began = self._began.get(cell.name)
-        running = 0.0 if began is None else (time.monotonic() - began) / 60
-        return max(0.0, minutes - self._sweep.progress.minutes(cell) - running)
-
     def _time_left(self) -> str:
-        """The expected minutes of all that is open, as the end of a line; empty where that of a
-        cell is not known.
-        """
-        left = [self._minutes_left(cell, unknown=math.nan) for cell in self._open.values()]
-        minutes = max(sum(left) / self._sweep.parallel, *left, 0.0)
-        return "" if math.isnan(sum(left)) else f", about {minutes:.0f} min left for all"
+        """The minutes of all that is open, as the end of a line; empty before a run has ended."""
+        if not self._minutes:
+            return ""
+        left = statistics.fmean(self._minutes) * len(self._open) / self._sweep.parallel
+        return f", about {left:.0f} min left for all"
 
-    def _ended(self, outcome: Outcome) -> Cell:
-        self._began.pop(outcome.job.name, None)
-        return self._open[outcome.job.name]
-
-    def _note(self, cell: Cell, state: State, outcome: Outcome) -> None:
-        sweep = self._sweep
+    def _ended(self, outcome: Outcome) -> None:
+        sweep, cell = self._sweep, self._open[outcome.job.name]
+        state, minutes = _state(outcome), outcome.seconds / 60
         options = sweep.commands.training_options, sweep.commands.evaluation_options
-        sweep.progress.note(cell, state, *options, outcome.seconds / 60)
-
-    def _fail(self, cell: Cell) -> None:
-        self._failed.append(cell.name)
+        sweep.progress.note(cell, state, *options, minutes)
+        self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
+        if outcome.stopped:
+            return
         del self._open[cell.name]
+        if state == "finished":
+            self._minutes.append(minutes)
+        else:
+            self._failed.append(cell.name)
 
 
-def state_of(outcome: Outcome) -> State:
+def _state(outcome: Outcome) -> State:
     """How far a cell came whose job ended so; its last command is the evaluation."""
     left = len(outcome.job.commands) - len(outcome.done)
     if outcome.status == 0 and not left:
@@ -386,7 +261,7 @@ def _headline(folder: Path) -> str:
 
 
 def _clause(message: object) -> str:
-    """A message without its full stop: the line goes on behind it."""
+    """Strips the final full stop: the line goes on behind it."""
     return str(message).rstrip(".")
 
 
