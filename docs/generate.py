@@ -17,8 +17,9 @@ from ut_tf.bin.frame import tensor2tensor_flags
 from ut_tf.bin.frame.hyperparameter_help import texts, values
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
-from ut_tf.config.fields import choices, fields_of
+from ut_tf.config.fields import choices_of, declaration, fields_of, types_of
 from ut_tf.config.hparams import HParams
+from ut_tf.config.part_options import every_option, kind_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
@@ -68,12 +69,25 @@ def training_tables() -> str:
 
 
 def rows(config: type) -> list[str]:
-    """Returns a line for each field that the class itself declares."""
+    """Returns a line for each field that the class itself declares, and below it one for each
+    option of the parts that it chooses.
+    """
     lines = []
     for name, text in texts(config).items():
-        default = str(fields_of(config)[name].default)
-        lines.append(f"| `{name}` | {_values(config, name)} | `{default}` | {_cell(text)} |")
+        lines.append(_row(name, fields_of(config)[name], types_of(config)[name], text))
+        lines += [
+            _row(option, field, kind_of(field), f"Of {part}: {declaration(field).text}.")
+            for option, part, field in every_option(config)
+            if option.partition(".")[0] == name
+        ]
     return lines
+
+
+def _row(name: str, field: Any, annotation: Any, text: str) -> str:
+    named, is_optional = values(field, annotation)
+    shown = [f"`{value}`" for value in named] if choices_of(field, annotation) else named
+    expected = ", ".join(shown) + (" or None" if is_optional else "")
+    return f"| `{name}` | {expected} | `{field.default}` | {_cell(text)} |"
 
 
 def our_sets_table() -> str:
@@ -149,12 +163,6 @@ def _missing(name: str) -> str:
     except UserError:
         return _cell(registry.hparams_sets.describe(name))
     return ""
-
-
-def _values(config: type, name: str) -> str:
-    named, is_optional = values(config, name)
-    shown = [f"`{value}`" for value in named] if choices(config, name) else named
-    return ", ".join(shown) + (" or None" if is_optional else "")
 
 
 def _cell(text: str) -> str:

@@ -38,6 +38,7 @@ from ut_tf.bin import eval as eval_command
 from ut_tf.bin.frame import flags
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.config.families import every_field
+from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.factories import make_hparams
 from ut_tf.hparams.catalogue import HPARAMS_SETS
@@ -240,7 +241,7 @@ def test_generated_tables_are_up_to_date():
         text = (ROOT / name).read_text(encoding="utf-8")
         assert generate.generated(text) == text, f"{name}: run `make docs`"
     page = (ROOT / "docs" / "hyperparameters.md").read_text(encoding="utf-8")
-    for field in (*every_field(), *TrainingConfig.__dataclass_fields__):
+    for field in (*every_field(), *fields_of(TrainingConfig)):
         assert f"| `{field}` |" in page
 
 

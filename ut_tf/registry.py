@@ -167,6 +167,11 @@ class Registry:
         entry = self._entries().get(name)
         return default if entry is None else entry.attributes.get(attribute, default)
 
+    def options(self, name: Any) -> Mapping[str, Any]:
+        """The options that the part `name` declares (``ut_tf.config.part_options``)."""
+        found: Mapping[str, Any] = self.attribute(str(name), "options", {})
+        return found
+
     def row(self, name: str) -> str:
         """The name of `name` in the row of a table; empty where it has no other."""
         entry = None if name in self._registered else self._entries().get(name)
@@ -264,6 +269,9 @@ def _place(value: Any) -> str:
     return f"{source}:{named.__qualname__}"
 
 
+_RECURRENCE = "ut_tf.models.universal_transformer.catalogue"
+_CHECK_PART = "ut_tf.config.registration:check_part"
+
 problems = Registry(
     "problem",
     "ut_tf.problems.catalogue:PROBLEMS",
@@ -274,13 +282,11 @@ hparams_sets = Registry("hyperparameter set", "ut_tf.hparams.catalogue:HPARAMS_S
 models = Registry(
     "model", "ut_tf.models.catalogue:MODELS", check="ut_tf.config.registration:check_model"
 )
-cells = Registry("recurrence", "ut_tf.models.universal_transformer.catalogue:CELLS")
-halting_forms = Registry(
-    "halting form", "ut_tf.models.universal_transformer.catalogue:HALTING_FORMS"
-)
-exit_rules = Registry("exit rule", "ut_tf.models.universal_transformer.catalogue:EXIT_RULES")
-transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS")
-positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS")
+cells = Registry("recurrence", f"{_RECURRENCE}:CELLS", check=_CHECK_PART)
+halting_forms = Registry("halting form", f"{_RECURRENCE}:HALTING_FORMS", check=_CHECK_PART)
+exit_rules = Registry("exit rule", f"{_RECURRENCE}:EXIT_RULES", check=_CHECK_PART)
+transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS", check=_CHECK_PART)
+positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS", check=_CHECK_PART)
 strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
 evaluation_methods = Registry("evaluation method", "ut_tf.evaluation.catalogue:METHODS")
 

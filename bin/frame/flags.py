@@ -126,7 +126,7 @@ def parse(
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known, prefix="--")
-        if "hparams" in known and error.flagname in hyperparameters():
+        if "hparams" in known and error.flagname.partition(".")[0] in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
         elif answer := tensor2tensor_flags.answer(error.flagname, command):
             near = f": {answer}"

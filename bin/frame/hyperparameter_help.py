@@ -9,6 +9,7 @@ How it is used::
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import itertools
 import re
@@ -19,7 +20,8 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.config.families import config_class
-from ut_tf.config.fields import choices, declaration, default_of, fields_of, types_of
+from ut_tf.config.fields import choices_of, declaration, default_of, fields_of, types_of
+from ut_tf.config.part_options import every_option, kind_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import as_written
 
@@ -48,12 +50,13 @@ def texts(config: type) -> dict[str, str]:
     }
 
 
-def values(config: type, name: str) -> tuple[list[str], bool]:
-    """What a field may be, its choices or the kind of its values, and whether it may be None."""
-    annotation = types_of(config)[name]
+def values(field: dataclasses.Field[Any], annotation: Any) -> tuple[list[str], bool]:
+    """What a field, or an option of a part, may be: its choices or the kind of its values, and
+    whether it may be None.
+    """
     is_tuple = typing.get_origin(annotation) is tuple
     kinds = [annotation] if is_tuple else list(typing.get_args(annotation)) or [annotation]
-    named = [str(choice) for choice in choices(config, name)]
+    named = [str(choice) for choice in choices_of(field, annotation)]
     return (
         named or [_kind_text(kind) for kind in kinds if kind is not type(None)],
         type(None) in kinds,
@@ -68,8 +71,9 @@ def _kind_text(kind: Any) -> str:
 
 
 def hyperparameter_help() -> list[tuple[str, str]]:
-    """A row for each hyperparameter of the models and of training: its name, and its text, values,
-    default, condition and models. Where models declare a name differently, it has several rows.
+    """A row for each hyperparameter of the models, of their parts and of training: its name, and
+    its text, values, default, condition and models. Where models declare a name differently, it has
+    several rows.
     """
     configs = {name: config_class(name) for name in registry.models.names()}
     owners: dict[tuple[str, type], list[str]] = {}
@@ -82,6 +86,9 @@ def hyperparameter_help() -> list[tuple[str, str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     for (name, declaring), models in owners.items():
         rows.setdefault((name, _described(declaring, name, known)), []).extend(models)
+    for model, config in configs.items():
+        for name, part, option in every_option(config):
+            rows.setdefault((name, _described_option(name, part, option)), []).append(model)
     return [
         (name, text if len(models) == len(configs) else f"{text}; of {', '.join(sorted(models))}")
         for (name, text), models in rows.items()
@@ -98,14 +105,25 @@ def _declaring(config: type, name: str) -> type:
 def _described(config: type, name: str, known: Mapping[type, Mapping[str, str]]) -> str:
     """A field in words; `known` has the texts of its class and of those that it comes from."""
     text = next((known[base][name] for base in config.__mro__ if name in known.get(base, {})), "")
-    named, is_optional = values(config, name)
-    is_told = len(named) > 1 and all(re.search(rf"\b{re.escape(value)}\b", text) for value in named)
-    choice = "" if is_told else " or ".join([*named, "None"] if is_optional else named)
-    default = f"default: {as_written(default_of(fields_of(config)[name]))}"
-    condition = declaration(fields_of(config)[name]).only_with
+    field = fields_of(config)[name]
+    condition = declaration(field).only_with
     needed = ""
     if condition is not None:
         kept = "not" if condition.excluded else "only"
         options = (f"{condition.field}={as_written(value)}" for value in condition.values)
         needed = f"{kept} with {' or '.join(options)}"
+    return _sentence(text, field, types_of(config)[name], needed)
+
+
+def _described_option(name: str, part: str, option: dataclasses.Field[Any]) -> str:
+    """FIELD.OPTION of a part in words."""
+    needed = f"only with {name.partition('.')[0]}={part}"
+    return _sentence(declaration(option).text, option, kind_of(option), needed)
+
+
+def _sentence(text: str, field: dataclasses.Field[Any], annotation: Any, needed: str) -> str:
+    named, is_optional = values(field, annotation)
+    is_told = len(named) > 1 and all(re.search(rf"\b{re.escape(value)}\b", text) for value in named)
+    choice = "" if is_told else " or ".join([*named, "None"] if is_optional else named)
+    default = f"default: {as_written(default_of(field))}"
     return "; ".join(filter(None, [text.rstrip("."), choice, default, needed]))

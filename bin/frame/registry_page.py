@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from ut_tf import registry
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.hyperparameter_help import hyperparameter_help
-from ut_tf.config.fields import default_of, fields_of
+from ut_tf.config.fields import default_of
 from ut_tf.config.hparams import HParams
+from ut_tf.config.part_options import declared, values_of
 from ut_tf.data.argument_help import argument_help
 from ut_tf.data.arguments import as_written
 from ut_tf.errors import UserError, did_you_mean
@@ -89,10 +90,10 @@ def _hyperparameters(pattern: str) -> str:
     if not isinstance(hparams, HParams):
         return ""
     rows = [
-        (name, as_written(getattr(config, name)))
+        (name, as_written(values_of(config)[name]))
         for config in (hparams.network, hparams.training)
-        for name, field in fields_of(type(config)).items()
-        if getattr(config, name) != default_of(field)
+        for name, field in declared(config).items()
+        if values_of(config)[name] != default_of(field)
     ]
     title = f"Hyperparameters of {pattern} (others: defaults of {hparams.model})"
     return _section(title, rows or [("none", "all are defaults")])
@@ -128,14 +129,28 @@ def _first_sets(pattern: str) -> list[tuple[str, str]]:
 def _part_section(option: str, pattern: str) -> str:
     kind, choice = _PARTS[option]
     # An empty pattern is part of every name.
-    rows = _matching(kind, "" if pattern == option else pattern)
+    rows = [
+        (name, "; ".join([kind.describe(name), *_options(kind, choice, name)]))
+        for name, _ in _matching(kind, "" if pattern == option else pattern)
+    ]
     return _section(f"{_title(kind)} ({choice})", rows)
 
 
+def _options(kind: Registry, choice: str, name: str) -> list[str]:
+    """The options of a part, which a flag's `choice`, "--hparams=FIELD=NAME", takes."""
+    field = choice.removesuffix("=NAME").rpartition("=")[2]
+    names = [f"{field}.{option}" for option in kind.options(name)]
+    return [f"options: {', '.join(names)}"] if names else []
+
+
 def _field_sections(pattern: str, fields: Sequence[tuple[str, str]]) -> list[str]:
-    """The one hyperparameter that is called so, and those with words that begin so."""
+    """The one hyperparameter that is called so, and those with words that begin so; an option of a
+    part, FIELD.OPTION, is one too.
+    """
     own = [row for row in fields if row[0] == pattern]
-    others = [row for row in fields if f"_{pattern}" in f"_{row[0]}" and row not in own]
+    words = {name: f"_{name}".replace(".", "_") for name, _ in fields}
+    asked = f"_{pattern}".replace(".", "_")
+    others = [row for row in fields if asked in words[row[0]] and row not in own]
     title = "Other hyperparameters" if own else "Hyperparameters"
     return [
         _section("Hyperparameter (--hparams=NAME=VALUE,...)", own),

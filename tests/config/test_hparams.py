@@ -132,7 +132,7 @@ def test_what_0_4_stored_is_read(changed):
     model, changes = changed
     written = HParams(model).change(**changes).to_dict()
     everything = {
-        name: value for other in MODELS for name, value in vars(HParams(other).network).items()
+        name: value for other in MODELS for name, value in HParams(other).network.to_dict().items()
     }
     for new in ("target_start", "global_mean"):
         everything.pop(new)

@@ -19,7 +19,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from ut_tf.config.fields import checked_value, declaration, default_of, fields_of
+from ut_tf.config.fields import (
+    PART_OPTIONS,
+    checked_value,
+    declaration,
+    default_of,
+    fields_of,
+)
+from ut_tf.config.part_options import (
+    changed_options,
+    completed,
+    divided,
+    options_of,
+    parts_with,
+    values_of,
+)
 from ut_tf.errors import UserError, near_names
 
 if TYPE_CHECKING:
@@ -33,6 +47,9 @@ class Config:
     Raises:
       UserError: lists every field, or pair of fields, that cannot be.
     """
+
+    part_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+    """The options of the parts that fields choose, by FIELD.OPTION (``part_options.py``)."""
 
     def __post_init__(self) -> None:
         values, mistakes = checked(type(self), vars(self))
@@ -67,9 +84,21 @@ class Config:
         """A copy whose every field has a value."""
         return dataclasses.replace(self, **filled_in(self))
 
+    def change(self, **values: Any) -> Self:
+        """A copy with other values of some fields and, by FIELD.OPTION, of options of their parts.
+
+        Raises:
+          UserError: lists everything that cannot be.
+        """
+        fields, given = divided(values)
+        options, mistakes = changed_options(self, fields, given)
+        if mistakes:
+            raise UserError(f"{type(self).__name__}: {'; '.join(mistakes)}.")
+        return dataclasses.replace(self, **fields, part_options=options)
+
     def to_dict(self) -> dict[str, Any]:
-        """A plain dictionary, ready for JSON."""
-        return dataclasses.asdict(self)
+        """A plain dictionary, ready for JSON; options of parts stand beside the fields."""
+        return values_of(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -81,7 +110,7 @@ class Config:
         known, mistakes = stored_values(cls, values)
         if mistakes:
             raise UserError(f"{cls.__name__}: {'; '.join(mistakes)}.")
-        return cls(**known)
+        return cls().change(**known)
 
 
 def checked(
@@ -91,14 +120,19 @@ def checked(
 
     Args:
       config_class: the configuration's class.
-      values: of some of its fields, by name; the others have their defaults.
+      values: of all of its fields, by name, and the options of its parts.
     """
     result, mistakes = {}, []
     for name, value in values.items():
+        if name == PART_OPTIONS:
+            continue
         try:
             result[name] = checked_value(config_class, name, value)
         except ValueError as error:
             mistakes.append(f"{name}={value}: expected {error}")
+    if not mistakes:
+        options, mistakes = completed(config_class, result, values[PART_OPTIONS])
+        result[PART_OPTIONS] = options
     if not mistakes:
         mistakes = _unchecked(config_class, result).mistakes()
     return result, mistakes
@@ -111,19 +145,36 @@ def stored_values(
     that no model has.
 
     Versions until 0.4 stored the fields of all models with each: those of another model are left
-    out.
+    out, and so are options of parts that are not chosen.
     """
     from ut_tf.config.families import models_with
 
     own = fields_of(config_class)
-    known = {name: value for name, value in values.items() if name in own}
+    fields, options = divided(values)
+    known = {name: value for name, value in fields.items() if name in own}
     mistakes = []
-    for name in values:
+    for name in fields:
         if name not in own and not models_with(name):
             near = near_names(name, own)
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             mistakes.append(f"unknown hyperparameter {name!r}{hint}")
-    return {**absent_values(config_class), **known}, mistakes
+    known = {**absent_values(config_class), **known}
+    return {**known, **_stored_options(config_class, known, options)}, mistakes
+
+
+def _stored_options(
+    config_class: type[Config], fields: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The stored options of the parts that are chosen, and those that no part has any more."""
+    defaults = {name: default_of(field) for name, field in fields_of(config_class).items()}
+    known = options_of(config_class, {**defaults, **fields})
+    absent = {name: declaration(field).absent for name, field in known.items()}
+    kept = {
+        name: value
+        for name, value in options.items()
+        if name in known or not parts_with(config_class, name)
+    }
+    return {**{name: value for name, value in absent.items() if value is not None}, **kept}
 
 
 def absent_values(config_class: type[Config]) -> dict[str, Any]:
@@ -154,6 +205,7 @@ def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     config: Config = object.__new__(config_class)
     for name, field in fields_of(config_class).items():
         object.__setattr__(config, name, values[name] if name in values else default_of(field))
+    object.__setattr__(config, PART_OPTIONS, values[PART_OPTIONS])
     for name, value in filled_in(config).items():
         object.__setattr__(config, name, value)
     return config

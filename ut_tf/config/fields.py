@@ -24,6 +24,8 @@ from ut_tf import registry
 from ut_tf.config.overrides import SUPPORTED, chosen, coerce, described, is_supported
 from ut_tf.errors import UserError, near_names
 
+PART_OPTIONS = "part_options"
+"""The field with the options of the parts that other fields choose (``part_options.py``)."""
 _DECLARATION = "declaration"
 
 
@@ -73,6 +75,8 @@ class Declaration:
     asks_nothing: tuple[Any, ...] = ()
     absent: Any = None
     formerly: Any = None
+    text: str = ""
+    kind: Any = None
 
     def expectation(self, value: Any) -> str | None:
         """The bounds in words, "at least 1", where `value` breaks one; otherwise None."""
@@ -92,11 +96,13 @@ class Declaration:
         return None
 
 
-def option(default: Any, **declared: Any) -> Any:
-    """A field of a configuration.
+def option(default: Any, text: str = "", **declared: Any) -> Any:
+    """A field of a configuration, or an option of a part (``part_options.py``).
 
     Args:
       default: its value where none is given.
+      text: of a part's option, what it is; a field has the literal below it.
+      kind: of a part's option, its type; None: that of the default.
       at_least, above, at_most, below: bounds of a number.
       must_be: what else a number must be, in words, and the function of the number that says so.
       names_of: the registry, by its name in ``ut_tf.registry``, whose names a text is one of.
@@ -111,7 +117,8 @@ def option(default: Any, **declared: Any) -> Any:
       formerly: the default until 0.4 of a field that now follows from others. A run that was begun
         with it goes on with it.
     """
-    return dataclasses.field(default=default, metadata={_DECLARATION: Declaration(**declared)})
+    declaration = Declaration(text=text, **declared)
+    return dataclasses.field(default=default, metadata={_DECLARATION: declaration})
 
 
 def declaration(field: dataclasses.Field[Any]) -> Declaration:
@@ -121,7 +128,7 @@ def declaration(field: dataclasses.Field[Any]) -> Declaration:
 
 
 def fields_of(config_class: Any) -> Mapping[str, dataclasses.Field[Any]]:
-    """The fields of a configuration, by name."""
+    """The fields of a configuration, by name; the options of parts are not among them."""
     return _fields_of(config_class)
 
 
@@ -132,7 +139,8 @@ def types_of(config_class: Any) -> Mapping[str, Any]:
 
 @functools.cache
 def _fields_of(config_class: Any) -> Mapping[str, dataclasses.Field[Any]]:
-    return {field.name: field for field in dataclasses.fields(config_class)}
+    fields = dataclasses.fields(config_class)
+    return {field.name: field for field in fields if field.name != PART_OPTIONS}
 
 
 @functools.cache
@@ -161,7 +169,7 @@ def check_fields(place: str, config_class: Any) -> None:
         raise UserError(
             f"{place} has a type that cannot be read ({error}): import it outside TYPE_CHECKING."
         ) from error
-    for field in dataclasses.fields(config_class):
+    for field in fields_of(config_class).values():
         if not field.init or default_of(field) is dataclasses.MISSING:
             raise UserError(f"{place} has the field {field.name} without a default: give it one.")
         if not is_supported(types[field.name]):
@@ -173,9 +181,14 @@ def check_fields(place: str, config_class: Any) -> None:
 
 def choices(config_class: Any, name: str) -> tuple[Any, ...]:
     """The values that a field is one of; none where it may be any number or text."""
-    declared, annotation = declaration(fields_of(config_class)[name]), types_of(config_class)[name]
-    if declared.names_of is not None:
-        names = getattr(registry, declared.names_of).names()
+    return choices_of(fields_of(config_class)[name], types_of(config_class)[name])
+
+
+def choices_of(field: dataclasses.Field[Any], annotation: Any) -> tuple[Any, ...]:
+    """The values that a field of a type is one of; none where it may be any number or text."""
+    names_of = declaration(field).names_of
+    if names_of is not None:
+        names = getattr(registry, names_of).names()
         return tuple(names)
     if typing.get_origin(annotation) is tuple:
         return ()
@@ -188,18 +201,24 @@ def choices(config_class: Any, name: str) -> tuple[Any, ...]:
 
 
 def checked_value(config_class: Any, name: str, value: Any, parse: bool = False) -> Any:
-    """`value` as the type of the field.
+    """`value` as the type of the field `name`; the rest as of ``checked_as``."""
+    field, annotation = fields_of(config_class)[name], types_of(config_class)[name]
+    return checked_as(field, annotation, value, parse)
+
+
+def checked_as(field: dataclasses.Field[Any], annotation: Any, value: Any, parse: bool) -> Any:
+    """`value` as the type of a field.
 
     Args:
-      config_class: the configuration's class.
-      name: of the field.
+      field: declares the bounds.
+      annotation: the type.
       value: a value, or with `parse` a text that stands for one.
       parse: whether texts are read.
 
     Raises:
       ValueError: the field cannot have this value; says what was expected.
     """
-    options, annotation = choices(config_class, name), types_of(config_class)[name]
+    options = choices_of(field, annotation)
     if options:
         optional = type(None) in typing.get_args(annotation)
         if optional and (value is None or (parse and value == "None")):
@@ -213,18 +232,18 @@ def checked_value(config_class: Any, name: str, value: Any, parse: bool = False)
     value = coerce(value, annotation, parse)
     if value is None or isinstance(value, bool):
         return value
-    declared = declaration(fields_of(config_class)[name])
     for element in value if isinstance(value, tuple) else (value,):
-        if (expected := declared.expectation(element)) is not None:
+        if (expected := declaration(field).expectation(element)) is not None:
             raise ValueError(expected)
     return value
 
 
 def without_effect(config: Any, name: str) -> str | None:
     """The sentence that a field of `config` is never read, with the values of its other fields, or
-    None where it is, or where a part of user code may read it.
+    None where it is, or where a part of user code may read it. A part reads all of its options.
     """
-    condition = declaration(fields_of(type(config))[name]).only_with
+    field = fields_of(type(config)).get(name)
+    condition = None if field is None else declaration(field).only_with
     if condition is None or condition.holds(config) or _is_own(config, condition.field):
         return None
     options = choices(type(config), condition.field)

@@ -20,9 +20,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ut_tf.config.base import Config, absent_values, checked, former_values, stored_values
+from ut_tf.config.base import Config, checked, former_values, stored_values
 from ut_tf.config.families import config_class, every_field, models_with
 from ut_tf.config.fields import (
+    PART_OPTIONS,
     checked_value,
     declaration,
     default_of,
@@ -30,6 +31,14 @@ from ut_tf.config.fields import (
     without_effect,
 )
 from ut_tf.config.overrides import parse_assignments
+from ut_tf.config.part_options import (
+    changed_options,
+    choosing_fields,
+    declared,
+    divided,
+    every_option,
+    values_of,
+)
 from ut_tf.config.tensor2tensor import GONE, HINTS
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, near_names
@@ -82,8 +91,7 @@ class HParams:
             and ``resolve`` raise.
         """
         changed = self.override(text)
-        own = fields_of(type(self.network))
-        allowed = sorted(name for name, item in own.items() if declaration(item).in_use)
+        allowed = _changeable_in_use(changed.network)
         if settled := [name for name in parse_assignments(text)[0] if name not in allowed]:
             raise UserError(
                 f"hyperparameters: {', '.join(settled)} cannot change after training: expected some"
@@ -120,8 +128,9 @@ class HParams:
         """
         sentences = []
         for name in parse_assignments(overrides)[0]:
-            section = self.network if name in fields_of(type(self.network)) else self.training
-            sentences.append(without_effect(section, name))
+            sentences += [
+                without_effect(section, name) for section in (self.network, self.training)
+            ]
         return [sentence for sentence in sentences if sentence is not None]
 
     def notes_on(self, overrides: str) -> list[str]:
@@ -133,7 +142,8 @@ class HParams:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain dictionaries, ready for JSON."""
-        return dataclasses.asdict(self)
+        sections = {"network": self.network.to_dict(), "training": self.training.to_dict()}
+        return {"model": self.model, **sections}
 
     def to_json(self) -> str:
         """Indented JSON that ``from_json`` reads."""
@@ -157,28 +167,34 @@ class HParams:
         return cls.from_dict(json.loads(text))
 
     def _with(self, values: dict[str, Any], mistakes: list[str], parse: bool) -> Self:
-        sections: dict[str, tuple[Config, dict[str, Any]]] = {
-            "network": (self.network, {}),
-            "training": (self.training, {}),
-        }
-        for name, value in values.items():
-            home = next(
-                (pair for pair in sections.values() if name in fields_of(type(pair[0]))), None
-            )
+        sections: dict[str, Config] = {"network": self.network, "training": self.training}
+        changes: dict[str, dict[str, Any]] = {section: {} for section in sections}
+        own = fields_of(type(self.network))
+        fields, options = divided(values)
+        for name, value in fields.items():
+            home = next((key for key in sections if name in fields_of(type(sections[key]))), None)
             if home is None:
                 mistakes.append(f"unknown hyperparameter {name!r}{self._hint(name)}")
                 continue
             try:
-                home[1][name] = checked_value(type(home[0]), name, value, parse)
+                changes[home][name] = checked_value(type(sections[home]), name, value, parse)
             except ValueError as error:
                 mistakes.append(f"{name}={value}: expected {error}")
+        for name in [name for name in options if name.partition(".")[0] not in own]:
+            mistakes.append(f"unknown hyperparameter {name!r}{self._hint(name.partition('.')[0])}")
+            del options[name]
+        # Which options there are follows from the parts.
+        if not mistakes or not choosing_fields(type(self.network)).keys() & fields.keys():
+            chosen = changed_options(self.network, changes["network"], options, parse)
+            changes["network"][PART_OPTIONS] = chosen[0]
+            mistakes += chosen[1]
         if not mistakes:
-            for config, changes in sections.values():
-                mistakes += checked(type(config), {**vars(config), **changes})[1]
+            for section, config in sections.items():
+                mistakes += checked(type(config), {**vars(config), **changes[section]})[1]
         _raise_all(mistakes)
         changed: dict[str, Any] = {
-            section: dataclasses.replace(config, **changes)
-            for section, (config, changes) in sections.items()
+            section: dataclasses.replace(config, **changes[section])
+            for section, config in sections.items()
         }
         return dataclasses.replace(self, **changed)
 
@@ -186,7 +202,7 @@ class HParams:
         """A hint at what a name means that no field of this model has, such as a similar name; may
         be empty.
         """
-        known = {*fields_of(type(self.network)), *fields_of(TrainingConfig)}
+        known = {*declared(self.network), *fields_of(TrainingConfig)}
         if name == "model":
             return " (it is an argument of its own: `model`)"
         if name in HINTS:
@@ -197,7 +213,9 @@ class HParams:
             return f" (the depth of the model {self.model} is {_DEPTHS[name]})"
         if models := models_with(name):
             return f" (the model {self.model} does not have it; {_listed(models)})"
-        near = near_names(name, known) or near_names(name, every_field())
+        options = {option for option, *_ in every_option(type(self.network))}
+        near = sorted(option for option in options if option.endswith(f".{name}"))
+        near = near or near_names(name, known) or near_names(name, every_field())
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
@@ -233,7 +251,9 @@ def converted(hparams: HParams, model: str) -> tuple[HParams, list[str]]:
     """
     made, old = HParams(model), hparams.network
     known = fields_of(type(made.network))
-    taken: dict[str, Any] = {}
+    chosen = choosing_fields(type(made.network))
+    options = old.part_options
+    taken = {name: value for name, value in options.items() if name.partition(".")[0] in chosen}
     refused: list[str] = []
     dropped: list[str] = []
     for name, item in fields_of(type(old)).items():
@@ -272,7 +292,12 @@ def going_on(
     """
     if stored.model != hparams.model:
         return hparams
-    absent = {name: getattr(stored.network, name) for name in absent_values(type(stored.network))}
+    values = values_of(stored.network)
+    absent = {
+        name: values[name]
+        for name, item in declared(stored.network).items()
+        if declaration(item).absent is not None
+    }
     former = former_values(stored.network, hparams.network)
     kept = absent | {name: value for name, value in former.items() if name not in given_then}
     return hparams.change(**{name: value for name, value in kept.items() if name not in given})
@@ -286,13 +311,20 @@ def differences(
     """
     changes = [] if old.model == new.model else [f"model: {old.model} -> {new.model}"]
     for before, after in ((old.network, new.network), (old.training, new.training)):
-        for name in fields_of(type(before)):
-            if name not in fields_of(type(after)) or name in ignored:
-                continue
-            was, is_now = getattr(before, name), getattr(after, name)
-            if was != is_now:
-                changes.append(f"{name}: {was} -> {is_now}")
+        now = values_of(after)
+        changes += [
+            f"{name}: {was} -> {now[name]}"
+            for name, was in values_of(before).items()
+            if name in now and name not in ignored and was != now[name]
+        ]
     return changes
+
+
+def _changeable_in_use(network: Config) -> list[str]:
+    """The fields, and options of parts, with which a trained model may be used otherwise."""
+    own = declared(network)
+    changeable = {name for name, item in own.items() if declaration(item).in_use}
+    return sorted(name for name in own if {name, name.partition(".")[0]} & changeable)
 
 
 def _raise_all(mistakes: list[str]) -> None:

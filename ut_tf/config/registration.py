@@ -1,5 +1,5 @@
-"""What models and problems must have to be registered: a class of configuration, arguments that are
-files declared as such.
+"""What models, parts and problems must have to be registered: a class of configuration, options
+that can be set, arguments that are files declared as such.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ut_tf.config.base import Config
-from ut_tf.config.fields import check_fields
+from ut_tf.config.fields import check_fields, checked_as
+from ut_tf.config.overrides import SUPPORTED, is_supported
+from ut_tf.config.part_options import kind_of, parameters
 from ut_tf.errors import UserError
 
 _FILE_KINDS = ("file", "files")
@@ -42,6 +44,43 @@ def check_model(name: str, factory: Any) -> None:
             " configuration or from one of its groups, under @dataclass(frozen=True, kw_only=True)."
         )
     check_fields(place, config_class)
+
+
+def check_part(name: str, factory: Any) -> None:
+    """Checks the options of a part that user code registers.
+
+    Args:
+      name: of the part.
+      factory: what makes it; its attribute ``options``, if it has one, declares its options.
+
+    Raises:
+      UserError: an option that --hparams could not set, or that the part's constructor lacks.
+    """
+    options = getattr(factory, "options", {})
+    place = f"{name!r}: its `options`"
+    if not isinstance(options, Mapping):
+        raise UserError(f"{place} are a {type(options).__name__}; expected a dictionary.")
+    for option, field in options.items():
+        if not isinstance(field, dataclasses.Field):
+            raise UserError(
+                f"{place} have {option!r}: {field!r}; expected"
+                f' {option!r}: option({field!r}, "what it is"), of ut_tf.config.fields.'
+            )
+        if option not in parameters(factory):
+            raise UserError(
+                f"{place} have {option!r}, which its constructor does not take: add the parameter."
+            )
+        if not is_supported(kind_of(field)):
+            raise UserError(
+                f"{place} have {option!r} with the default {field.default!r}: give its type, such"
+                f" as kind=int | None; expected {SUPPORTED}."
+            )
+        try:
+            checked_as(field, kind_of(field), field.default, parse=False)
+        except ValueError as error:
+            raise UserError(
+                f"{place} have {option!r} with the default {field.default!r}: expected {error}."
+            ) from None
 
 
 def check_problem(name: str, factory: Any) -> None:

@@ -1,19 +1,20 @@
 """Makes the parts of models from configurations.
 
 ``make_part`` is the one convention: a part's constructor names the fields of the configuration that
-it needs, and gets their values. A part of your own follows it without further ado::
+it needs, and gets their values. A part that a field chooses (``make_chosen``) also gets the options
+that it declares. A part of your own follows it without further ado::
 
     @registry.register_cell("damped")
     class DampedCell(BasicCell):
-        def __init__(self, norm_epsilon: float, damping: float = 0.5, **kwargs: Any) -> None:
-            super().__init__(**kwargs)  # norm_epsilon is a field of the configuration, damping not
+        options = {"damping": option(0.5, "share of the state that stays", at_least=0, at_most=1)}
+
+        def __init__(self, norm_epsilon: float, damping: float, **kwargs: Any) -> None:
+            super().__init__(**kwargs)  # norm_epsilon is a field, damping an option
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +22,14 @@ import keras
 
 from ut_tf import registry
 from ut_tf.config.base import Config, filled_in
+from ut_tf.config.part_options import own_options, parameters
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.block import Block
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import StepTransitions
+from ut_tf.registry import Registry
 
 
 def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
@@ -39,7 +42,7 @@ def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
       offered: values that the configuration does not hold. A value that no parameter names is left
         out.
     """
-    names = _parameters(factory)
+    names = parameters(factory)
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     if isinstance(config, Config):
         fields |= filled_in(config)
@@ -53,29 +56,22 @@ def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
     )
 
 
-def _parameters(factory: Callable[..., Any]) -> set[str]:
-    """The names of all parameters that `factory` takes and has not been given."""
-    given: set[str] = set()
-    while isinstance(factory, functools.partial):
-        given |= {*factory.keywords}
-        factory = factory.func
-    functions = (
-        [vars(base)["__init__"] for base in factory.__mro__ if "__init__" in vars(base)]
-        if isinstance(factory, type)
-        else [factory]
-    )
-    names: set[str] = set()
-    for function in functions:
-        parameters = inspect.signature(function).parameters
-        names |= {*parameters}
-        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            break
-    return names - given - {"self", "args", "kwargs"}
+def make_chosen(kind: Registry, config: Any, field: str, **offered: Any) -> Any:
+    """The part that a field of the configuration chooses, made with its options.
+
+    Args:
+      kind: the registry of the field's names.
+      config: a dataclass.
+      field: its name; options of the part are called FIELD.OPTION.
+      offered: as of ``make_part``.
+    """
+    factory = kind.get(getattr(config, field))
+    return make_part(factory, config, **{**offered, **own_options(config, field)})
 
 
 def make_position_encoding(config: Any) -> PositionEncoding:
     """The position encoding that the configuration names."""
-    encoding: PositionEncoding = make_part(registry.positions.get(config.position), config)
+    encoding: PositionEncoding = make_chosen(registry.positions, config, "position")
     return encoding
 
 
@@ -89,7 +85,7 @@ def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:
 
 def make_transition(config: Any, **offered: Any) -> Any:
     """The transition function that the configuration names."""
-    return make_part(registry.transitions.get(config.transition), config, **offered)
+    return make_chosen(registry.transitions, config, "transition", **offered)
 
 
 def make_block(

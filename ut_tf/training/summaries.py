@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ut_tf.config.fields import fields_of, without_effect
+from ut_tf.config.fields import without_effect
+from ut_tf.config.part_options import values_of
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.run import Run
@@ -53,9 +54,9 @@ def flat_hparams(run: Run) -> dict[str, bool | int | float | str]:
     """
     names = {"problem": run.problem, "hparams_set": run.hparams_set, "seed": run.seed}
     read = {
-        name: getattr(section, name)
+        name: value
         for section in (run.hparams.network, run.hparams.training)
-        for name in fields_of(type(section))
+        for name, value in values_of(section).items()
         if without_effect(section, name) is None
     }
     flat = {**names, "model": run.hparams.model, **read}

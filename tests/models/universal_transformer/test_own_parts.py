@@ -215,6 +215,13 @@ def test_the_configuration_asks_an_own_form_whether_it_is_dynamic(
         Config(halting="own_dynamic", recurrence="gru")
 
 
+@pytest.mark.parametrize("kind", [kind for kind, _ in OWN.values()] + [registry.exit_rules])
+def test_the_catalogue_has_the_options_of_the_classes(kind: registry.Registry) -> None:
+    for name in kind.names():
+        part = kind.get(name).func  # type: ignore[attr-defined]
+        assert kind.options(name) == getattr(part, "options", {})
+
+
 @pytest.mark.parametrize("name", sorted(HALTING_FORMS))
 def test_the_catalogue_says_of_halting_forms_what_their_classes_say(name: str) -> None:
     form = registry.halting_forms.get(name).func  # type: ignore[attr-defined]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
@@ -29,7 +28,7 @@ def make_bottleneck_stack(
     options = {"with_memory": True, "with_self_attention": False, "dtype": dtype}
     memory = make_part(MemoryVectors, config, name="memory", dtype=dtype)
     # Memory vectors have no neighbours.
-    pointwise = dataclasses.replace(config, transition="fc")
+    pointwise = config.change(transition="fc")
     writers, readers = [], []
     for number in range(config.num_layers):
         writers.append(make_block(pointwise, name=f"write_{number}", **options))

@@ -13,7 +13,6 @@ How it is used::
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, ClassVar
 
@@ -80,7 +79,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         known = fields_of(self.config_class)
-        fields = {name: options.pop(name) for name in [*options] if name in known}
+        fields = {name: options.pop(name) for name in [*options] if name.partition(".")[0] in known}
         _refuse_unknown(options, known)
         super().__init__(autocast=False, **options)
         if self.compute_dtype == "float64":
@@ -90,7 +89,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             )
         self.supports_masking = True
         config: Any = self.config_class() if network is None else as_config(type(self), network)
-        self.network: Any = dataclasses.replace(config, **fields).resolved()
+        self.network: Any = config.change(**fields).resolved()
         self.return_ponder_times = return_ponder_times
         for name in (
             "input_start_symbol",

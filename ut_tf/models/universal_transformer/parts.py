@@ -11,6 +11,7 @@ from ut_tf.layers.coordinates import Coordinates
 from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.parts_from_config import (
     make_block,
+    make_chosen,
     make_layer_stack,
     make_norm,
     make_part,
@@ -24,8 +25,9 @@ from ut_tf.models.universal_transformer.recurrence import Recurrence
 
 def make_halting(config: Any, **offered: Any) -> Halting:
     """The halting form that the configuration names."""
-    form = registry.halting_forms.get(config.halting)
-    halting: Halting = make_part(form, config, name="halting", **offered)
+    halting: Halting = make_chosen(
+        registry.halting_forms, config, "halting", name="halting", **offered
+    )
     return halting
 
 
@@ -33,7 +35,7 @@ def make_exit_rule(config: Any, with_position_outputs: bool) -> ExitRule | None:
     """The exit rule that the configuration names; None where there is none, or it reads logits and
     positions are not answered from for themselves.
     """
-    rule: ExitRule | None = make_part(registry.exit_rules.get(config.eval_exit), config)
+    rule: ExitRule | None = make_chosen(registry.exit_rules, config, "eval_exit")
     return None if rule is None or (rule.reads_logits and not with_position_outputs) else rule
 
 
@@ -66,7 +68,7 @@ def make_recurrence(
     Raises:
       UserError: parts do not go together.
     """
-    cell = make_part(registry.cells.get(config.recurrence), config, name="cell", dtype=dtype)
+    cell = make_chosen(registry.cells, config, "recurrence", name="cell", dtype=dtype)
     if with_step_transitions and not cell.uses_transition:
         raise UserError(
             f"recurrence={config.recurrence} takes the transition's place, and a"
