@@ -1,4 +1,4 @@
-"""ut-sweep: trains and evaluates every combination of problems, sets and seeds.
+"""ut-sweep: trains and evaluates every combination of problems, sets, hyperparameters and seeds.
 
 ``ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 --parallel=2``
 """
@@ -20,25 +20,27 @@ from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.shared_flags import USR_DIR
-from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands
+from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands, split_words
 from ut_tf.bin.trainer_flags import checked_run
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
+from ut_tf.reporting.runs import NOT_THE_RECIPE
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone, is_held
-from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, expand_points, make_cells
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 
 COMMAND = "ut-sweep"
-DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets and seeds, each
-in a run directory of its own.
+DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets, hyperparameters
+and seeds, each in a run directory of its own.
 
   ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 \\
       --output_dir=runs/sweep
-  ut-sweep --problems=lte_program,lte_addition --hparams_sets=ut_lte --seeds=1..3 --parallel=2 -- \\
-      --train_steps=2000 --hparams=dropout=0.2
+  ut-sweep --problems=lte_program --hparams_sets=ut_lte --grid=dropout=0.1+0.3,num_steps=4+8 \\
+      --seeds=1..3 --parallel=2 -- --train_steps=2000
 
 What stands after -- are flags of ut-trainer, the same for every run. The same command passes over
 what is finished and goes on with what was stopped; one with more problems, sets or seeds adds to
@@ -69,6 +71,14 @@ FLAGS = (
         "words",
         default=["0"],
         shown_default="0",
+    ),
+    Flag(
+        "grid",
+        "Hyperparameters with + between their values, name=value+value with commas between; every"
+        " combination is a run, and a row of the table.",
+        "What",
+        default="",
+        shown_default="those of the sets",
     ),
     Flag(
         "trainer_flags",
@@ -201,7 +211,19 @@ def cells_of(values: Any) -> list[Cell]:
     seeds = _expanded(
         "seeds", values.seeds, expand_numbers, "numbers and ranges such as 1,2 or 1..10"
     )
-    return make_cells(problems, sets, seeds)
+    points = _expanded("grid", [values.grid], _points, "a list like dropout=0.1+0.3,num_steps=4+8")
+    return make_cells(problems, sets, seeds, points)
+
+
+def _points(words: Sequence[str]) -> list[str]:
+    points = expand_points(words[0])
+    for name in parse_assignments(points[0])[0]:
+        if name in NOT_THE_RECIPE:
+            raise ValueError(
+                f"{name} is the same for a row of the table: give it after --, and each value an"
+                " --output_dir of its own"
+            )
+    return points
 
 
 def _expanded(
@@ -228,23 +250,14 @@ def _sweep(values: Any) -> Sweep:
     evaluation_options = [
         f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
     ]
+    # Of ut-trainer's flags the folder of code, which ut-eval needs, too.
+    code, _ = split_words(values.trainer_flags, (USR_DIR,))
     return Sweep(
         expanded(values.output_dir),
         cells_of(values),
-        CellCommands(values.trainer_flags, [*evaluation_options, *_own_code(values.trainer_flags)]),
+        CellCommands(values.trainer_flags, [*evaluation_options, *code]),
         values.parallel,
     )
-
-
-def _own_code(words: Sequence[str]) -> list[str]:
-    """The words of ut-trainer's flags that name a folder of code, which ut-eval needs, too."""
-    names = {f"--{name}" for name in (USR_DIR.name, *USR_DIR.aliases)}
-    own: list[str] = []
-    for word, following in zip(words, [*words, ""][1:], strict=True):
-        flag, equals, _ = word.partition("=")
-        if flag in names:
-            own += [word] if equals else [word, following]
-    return own
 
 
 def _check(sweep: Sweep) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ut_tf.bin.frame.flags import Flag
+from ut_tf.bin.frame.shared_flags import HPARAMS
 from ut_tf.sweeping.grid import Cell
 from ut_tf.sweeping.jobs import Command
 
@@ -28,11 +31,14 @@ class CellCommands:
 
     def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
         """The cell's ut-trainer, with its share of the cores where there is one."""
+        theirs, others = split_words(self.training_options, (HPARAMS,))
+        assignments = [cell.point, *(word.removeprefix("--hparams=") for word in theirs)]
         own = (cell.problem, cell.hparams_set, str(cell.seed), str(place))
         flags = [
             *map(_flag, OWN_FLAGS, own),
             *(_flag(name, threads) for name in _THREADS if threads is not None),
-            *self.training_options,
+            *([_flag(HPARAMS.name, ",".join(filter(None, assignments)))] if cell.point else theirs),
+            *others,
         ]
         return _command("ut-trainer", "trainer", flags)
 
@@ -48,3 +54,18 @@ def _command(name: str, module: str, flags: list[str]) -> Command:
 
 def _flag(name: str, value: object) -> str:
     return f"--{name}={value}"
+
+
+def split_words(words: Sequence[str], flags: Sequence[Flag]) -> tuple[list[str], list[str]]:
+    """The words of a command line that give some flags, each as --name=value, and the others."""
+    named = {f"--{name}": flag.name for flag in flags for name in (flag.name, *flag.aliases)}
+    own: list[str] = []
+    others: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        flag, equals, value = word.partition("=")
+        if flag in named:
+            own.append(_flag(named[flag], value if equals else next(waiting, "")))
+        else:
+            others.append(word)
+    return own, others

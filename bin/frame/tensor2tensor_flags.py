@@ -47,7 +47,7 @@ FLAGS: dict[str, Counterpart] = {
     "model": _same("ut-trainer ut-decoder ut-exporter"),
     "hparams_set": _same("ut-trainer ut-datagen ut-decoder ut-exporter"),
     "hparams": _same("ut-trainer ut-datagen"),
-    "hparams_range": _gone("ut-sweep runs combinations of problems, sets, overrides and seeds"),
+    "hparams_range": _gone("ut-sweep --grid runs every combination of hyperparameters"),
     "data_dir": _same("ut-trainer ut-datagen ut-eval ut-decoder ut-exporter"),
     "tmp_dir": _same("ut-trainer ut-datagen ut-eval"),
     "output_dir": _same("ut-trainer ut-eval ut-decoder ut-exporter"),

@@ -90,7 +90,7 @@ def test_code_that_is_asked_for_is_executed(stranger, tmp_path):
 def test_a_sweep_evaluates_with_the_code_that_it_trains_with():
     words = ["--problems=a", "--hparams_sets=b", "--", "--t2t_usr_dir", "mine", "--train_steps=1"]
     evaluation = _sweep(_values([*words, "--usr_dir=x"])).commands.evaluation(Path("run"))
-    assert evaluation.arguments[1:] == ("--t2t_usr_dir", "mine", "--usr_dir=x")
+    assert evaluation.arguments[1:] == ("--usr_dir=mine", "--usr_dir=x")
 
 
 @pytest.mark.parametrize("source", ["import sys; sys.exit(0)", "raise SystemExit('bye')"])

@@ -62,6 +62,10 @@ def test_a_file_in_the_folder_s_place_is_told(tmp_path, capsys):
         (["--", "--schedule=evaluate"], 2, "trains nothing"),
         (["--", "stray"], 2, "unexpected argument 'stray'"),
         (["--lengths=x"], 2, "--lengths=x"),
+        (["--grid=drpout=0.1+0.2"], 1, "did you mean dropout"),
+        (["--grid=dropout=0.1+3"], 1, "dropout=3: expected at least 0 and below 1"),
+        (["--grid=train_steps=3+4"], 2, "train_steps is the same for a row of the table"),
+        (["--grid=dropout=0.1", "--", "--hparams=dropout=0.2"], 1, "'dropout' is set twice"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, flags, status, expected):
@@ -128,6 +132,32 @@ def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
         ["ut-eval", place, "--lengths=5"],
     ]
     assert not any(tmp_path.iterdir())
+
+
+def test_a_grid_s_values_stand_with_the_hyperparameters_of_all(tmp_path, capsys):
+    own = [*GRID, "--grid=dropout=0.1+0.3", f"--output_dir={tmp_path}"]
+    lines = _dry(capsys, *own, "--", "--train_steps=3", "--hparams", "num_steps=2")
+    assert len(lines) == 2 * 2 * 2 * 2
+    place = f"{tmp_path}/algorithmic_copy_decimal40-ut_algorithmic-dropout=0.1-seed1"
+    assert f"--output_dir={place}" in lines[0]
+    assert "--hparams=dropout=0.1,num_steps=2" in lines[0]
+    assert lines[1] == ["ut-eval", f"--output_dir={place}"]
+
+
+def test_the_points_of_a_grid_are_rows(tmp_path, capsys):
+    problem, points = "algorithmic_copy_decimal40", ["dropout=0.1", "dropout=0.3"]
+    for cell in make_cells([problem], ["ut_algorithmic"], [1, 2], points):
+        place = tmp_path / cell.name
+        stub_run(place, problem, cell.hparams_set, cell.seed, cell.point)
+        evaluate(place, {"length_400/seq_acc": 0.5}, 0.5)
+        Progress(tmp_path).note(cell, "finished", [], [], 1.0)
+    own = [f"--problems={problem}", *GRID[1:], f"--output_dir={tmp_path}"]
+    assert sweep.main([*own, "--grid=dropout=0.1+0.3"]) == 0
+    rows = [line.split("|")[3:6:2] for line in capsys.readouterr().out.splitlines()[3:5]]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["ut_algorithmic, dropout=0.1", "2"],
+        ["ut_algorithmic, dropout=0.3", "2"],
+    ]
 
 
 def test_runs_at_a_time_share_cores_and_gpus(tmp_path, capsys, monkeypatch):

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from ut_tf.errors import UserError
-from ut_tf.sweeping.grid import Cell, Progress, expand_names, expand_numbers, make_cells
+from ut_tf.sweeping.grid import (
+    Cell,
+    Progress,
+    expand_names,
+    expand_numbers,
+    expand_points,
+    make_cells,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +45,29 @@ def test_braces_that_mean_nothing_are_refused(word):
 def test_every_combination_is_made_once_and_the_first_seed_comes_first():
     cells = make_cells(["a", "b"], ["x"], [1, 2, 1])
     assert [cell.name for cell in cells] == ["a-x-seed1", "b-x-seed1", "a-x-seed2", "b-x-seed2"]
+
+
+def test_every_combination_of_values_is_a_point_and_names_a_run():
+    points = expand_points("dropout=0.1+1e-1,num_steps=4+8")
+    assert points == [
+        "dropout=0.1,num_steps=4",
+        "dropout=0.1,num_steps=8",
+        "dropout=1e-1,num_steps=4",
+        "dropout=1e-1,num_steps=8",
+    ]
+    assert expand_points("learning_rate=1e+2+3") == ["learning_rate=1e+2", "learning_rate=3"]
+    assert expand_points("") == [""]
+    cells = make_cells(["a"], ["x"], [1, 2], points[:1])
+    assert [cell.name for cell in cells] == [
+        "a-x-dropout=0.1-num_steps=4-seed1",
+        "a-x-dropout=0.1-num_steps=4-seed2",
+    ]
+
+
+@pytest.mark.parametrize("text", ["dropout", "dropout=", "dropout=1+", "a=1,a=2", "a=../b"])
+def test_points_that_mean_nothing_are_refused(text):
+    with pytest.raises(ValueError, match=r"a"):
+        expand_points(text)
 
 
 def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):

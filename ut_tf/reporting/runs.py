@@ -58,7 +58,7 @@ _SYSTEMS = {
 }
 # Overrides that say how long and how often, and what follows from it: seeds of one recipe may
 # differ in them.
-_NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
+NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,7 @@ def _system(model: str, network: Mapping[str, Any]) -> str:
 
 def _recipe(hparams_set: str, overrides: str) -> str:
     values, _ = parse_assignments(overrides)
-    kept = sorted(
-        f"{name}={value}" for name, value in values.items() if name not in _NOT_THE_RECIPE
-    )
+    kept = sorted(f"{name}={value}" for name, value in values.items() if name not in NOT_THE_RECIPE)
     return ", ".join([hparams_set, *kept])
 
 

@@ -1,14 +1,16 @@
-"""The grid of a sweep: its problems, sets and seeds, and how far each combination has come.
+"""The grid of a sweep: its problems, sets, hyperparameters and seeds, and how far each combination
+has come.
 
 ::
 
     expand_names(["babi_qa_task{1..20}_10k"])        # babi_qa_task1_10k ... babi_qa_task20_10k
     expand_numbers(["1..3,7"])                       # 1, 2, 3, 7
-    cells = make_cells(problems, hparams_sets, seeds)
+    expand_points("dropout=0.1+0.3,num_steps=4")     # dropout=0.1,num_steps=4 and dropout=0.3,...
+    cells = make_cells(problems, hparams_sets, seeds, points)
     Progress(folder).reached(cells[0], flags, [])    # "finished", "trained" or None
 
-A cell is a run directory, named after its problem, set and seed. ``sweep.json`` holds the flags
-that each cell was trained and evaluated with, so that the same command passes over what is
+A cell is a run directory, named after its problem, set, point and seed. ``sweep.json`` holds the
+flags that each cell was trained and evaluated with, so that the same command passes over what is
 finished, and another adds to it.
 """
 
@@ -23,6 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError
 from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import SWEEP_FILE
@@ -32,34 +35,64 @@ _FORMAT_VERSION = 1
 _LOCK_FILE = ".sweep.lock"
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST = 100_000
+# The sign in 1e+5 stands between no two values.
+_BETWEEN = re.compile(r"(?<![0-9.][eE])\+")
+_ASSIGNMENT = re.compile(r"\w+=[\w.+-]+")
 State = Literal["trained", "finished", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep."""
+    """One run of a sweep.
+
+    Args:
+      problem, hparams_set, seed: of the run.
+      point: its hyperparameters besides those of the set, "dropout=0.1,num_steps=4".
+    """
 
     problem: str
     hparams_set: str
     seed: int
+    point: str = ""
 
     @property
     def name(self) -> str:
         """Its run directory, below the sweep's."""
-        return f"{self.problem}-{self.hparams_set}-seed{self.seed}"
+        point = [self.point.replace(",", "-")] if self.point else []
+        return "-".join([self.problem, self.hparams_set, *point, f"seed{self.seed}"])
 
 
 def make_cells(
-    problems: Iterable[str], hparams_sets: Iterable[str], seeds: Iterable[int]
+    problems: Iterable[str],
+    hparams_sets: Iterable[str],
+    seeds: Iterable[int],
+    points: Iterable[str] = ("",),
 ) -> list[Cell]:
-    """Every combination once: all problems and sets with the first seed, then with the
-    second.
-    """
+    """Every combination once: all others with the first seed, then with the second."""
     cells = [
-        Cell(problem, name, seed)
-        for seed, problem, name in itertools.product(seeds, problems, hparams_sets)
+        Cell(problem, name, seed, point)
+        for seed, problem, name, point in itertools.product(seeds, problems, hparams_sets, points)
     ]
     return list(dict.fromkeys(cells))
+
+
+def expand_points(text: str) -> list[str]:
+    """Every combination of the values in "name=value+value,name=value".
+
+    Raises:
+      ValueError: a part is no such assignment, or a value is none that can name a folder.
+    """
+    assignments, mistakes = parse_assignments(text)
+    if mistakes:
+        raise ValueError(mistakes[0])
+    choices = []
+    for name, values in assignments.items():
+        choices.append([f"{name}={value}" for value in _BETWEEN.split(values)])
+        if not all(_ASSIGNMENT.fullmatch(choice) for choice in choices[-1]):
+            raise ValueError(
+                f"{name}={values} is no name with values of letters, digits, _, . and -"
+            )
+    return [",".join(point) for point in itertools.product(*choices)]
 
 
 def expand_names(words: Sequence[str]) -> list[str]:
@@ -137,7 +170,7 @@ class Entry:
     """The progress of a cell.
 
     Args:
-      problem, hparams_set, seed: as in ``Cell``.
+      problem, hparams_set, seed, point: as in ``Cell``.
       state: how far it came.
       trainer_flags, eval_flags: with which it did.
       minutes: that its processes took, over all calls.
@@ -150,6 +183,7 @@ class Entry:
     trainer_flags: list[str]
     eval_flags: list[str]
     minutes: float = 0.0
+    point: str = ""
 
 
 class Progress:
@@ -208,7 +242,7 @@ class Progress:
             total = minutes + (before.minutes if before else 0.0)
             flags = [*trainer_flags], [*eval_flags]
             self._entries[cell.name] = Entry(
-                cell.problem, cell.hparams_set, cell.seed, state, *flags, total
+                cell.problem, cell.hparams_set, cell.seed, state, *flags, total, cell.point
             )
             self._write()
 
