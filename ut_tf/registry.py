@@ -287,7 +287,7 @@ halting_forms = Registry("halting form", f"{_RECURRENCE}:HALTING_FORMS", check=_
 exit_rules = Registry("exit rule", f"{_RECURRENCE}:EXIT_RULES", check=_CHECK_PART)
 transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS", check=_CHECK_PART)
 positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS", check=_CHECK_PART)
-strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES")
+strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES", check=_CHECK_PART)
 evaluation_methods = Registry("evaluation method", "ut_tf.evaluation.catalogue:METHODS")
 
 

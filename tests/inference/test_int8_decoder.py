@@ -99,5 +99,5 @@ def test_a_model_that_computes_whole_prefixes_is_refused() -> None:
 
 
 def test_an_unknown_compute_type() -> None:
-    with pytest.raises(UserError, match="compute_type=int4: expected float or int8"):
+    with pytest.raises(UserError, match="compute_type=int4: expected one of float, int8"):
         DecodeConfig(compute_type="int4")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from typing import Any, ClassVar
 
 import pytest
 
+from ut_tf import registry
+from ut_tf.config.fields import option
 from ut_tf.errors import UserError
 from ut_tf.search.config import DecodeConfig
+from ut_tf.search.greedy import Greedy
+from ut_tf.search.strategies import make_strategy
 
 
 def test_text_sets_fields_by_their_types() -> None:
@@ -47,11 +52,11 @@ def test_all_mistakes_are_named_at_once() -> None:
     [
         (
             "beam_size=0,extra_length=-1",
-            "beam_size=0: expected at least 1; extra_length=-1: expected at least 0",
+            "beam_size=0: expected at least 1 and at most 1000000000; extra_length=-1: expected",
         ),
         ("n_best=5", "n_best=5 is more than beam_size=4"),
         ("min_length=6,max_length=5", "min_length=6 is more than max_length=5"),
-        ("temperature=0,sampling=true", "temperature=0.0: expected above 0"),
+        ("temperature=0,sampling=true", "temperature=0: expected above 0"),
         ("top_p=1.5", "top_p=1.5: expected above 0 and at most 1"),
         ("top_k=3", "belong to sampling"),
         (
@@ -62,7 +67,7 @@ def test_all_mistakes_are_named_at_once() -> None:
         ("strategy=beam,sampling=true", "sampling=true contradicts strategy=beam"),
         (
             "max_length=3000000000,alpha=99",
-            "max_length=3000000000: expected at most 1000000000; alpha=99.0: expected at most 10.0",
+            "max_length=3000000000: expected at least 0 and at most 1000000000; alpha=99",
         ),
     ],
 )
@@ -94,6 +99,25 @@ def test_auto_is_sampling_greedy_or_beam_as_the_other_options_say() -> None:
     assert DecodeConfig(sampling=True, beam_size=1).strategy_name == "sampling"
     assert DecodeConfig(strategy="beam", beam_size=1).strategy_name == "beam"
     assert DecodeConfig.from_text("strategy=sampling,top_k=3,n_best=9").strategy_name == "sampling"
+
+
+def test_a_strategy_has_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ranked(Greedy):
+        options: ClassVar[dict[str, Any]] = {"rank": option(2, "which symbol", at_least=1)}
+
+        def __init__(self, config: DecodeConfig, rank: int) -> None:
+            super().__init__(config)
+            self.rank = rank
+
+    monkeypatch.setattr(registry.strategies, "_registered", {})
+    registry.register_strategy("ranked")(Ranked)
+    config = DecodeConfig.from_text("strategy=ranked,strategy.rank=3")
+    assert make_strategy(config).rank == 3  # type: ignore[attr-defined]
+    assert DecodeConfig.from_dict(config.to_dict()) == config
+    assert make_strategy(config.override("strategy=greedy")).config.part_options == {}
+    for text in ("strategy=ranked,strategy.rank=0", "strategy.rank=3", "strategy=ranked,rank=1"):
+        with pytest.raises(UserError, match=r"decoding options: .*rank"):
+            DecodeConfig.from_text(text)
 
 
 def test_options_need_no_tensorflow() -> None:

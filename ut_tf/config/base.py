@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ut_tf.config.fields import (
     PART_OPTIONS,
@@ -26,8 +26,10 @@ from ut_tf.config.fields import (
     default_of,
     fields_of,
 )
+from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.part_options import (
     changed_options,
+    choosing_fields,
     completed,
     divided,
     options_of,
@@ -48,13 +50,17 @@ class Config:
       UserError: lists every field, or pair of fields, that cannot be.
     """
 
+    heading: ClassVar[str] = ""
+    """What its errors begin with; empty: the name of the class."""
+    noun: ClassVar[str] = "hyperparameter"
+    """What a field is called in errors."""
+
     part_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     """The options of the parts that fields choose, by FIELD.OPTION (``part_options.py``)."""
 
     def __post_init__(self) -> None:
         values, mistakes = checked(type(self), vars(self))
-        if mistakes:
-            raise UserError(f"{type(self).__name__}: {'; '.join(mistakes)}.")
+        self._refuse(mistakes)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -84,17 +90,41 @@ class Config:
         """A copy whose every field has a value."""
         return dataclasses.replace(self, **filled_in(self))
 
+    def override(self, text: str) -> Self:
+        """A copy with what `text`, "name=value,name=value", sets, by the types of the fields.
+
+        Raises:
+          UserError: lists every unknown name, every value that its field cannot hold and every pair
+            of fields that cannot be together.
+        """
+        values, mistakes = parse_assignments(text)
+        return self._with(values, mistakes, parse=True)
+
     def change(self, **values: Any) -> Self:
         """A copy with other values of some fields and, by FIELD.OPTION, of options of their parts.
 
         Raises:
-          UserError: lists everything that cannot be.
+          UserError: as ``override``.
         """
-        fields, given = divided(values)
-        options, mistakes = changed_options(self, fields, given)
+        return self._with(values, [], parse=False)
+
+    def hint(self, name: str) -> str:
+        """A hint at what an unknown name means, in brackets; may be empty."""
+        near = near_names(name, fields_of(type(self)))
+        return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+    def _with(self, values: Mapping[str, Any], mistakes: list[str], parse: bool) -> Self:
+        changes, wrong = changes_of(self, values, parse)
+        own = fields_of(type(self))
+        unknown = [name for name in values if name.partition(".")[0] not in own]
+        mistakes += [f"unknown {self.noun} {name!r}{self.hint(name)}" for name in unknown]
+        self._refuse(mistakes + wrong)
+        return dataclasses.replace(self, **changes)
+
+    @classmethod
+    def _refuse(cls, mistakes: list[str]) -> None:
         if mistakes:
-            raise UserError(f"{type(self).__name__}: {'; '.join(mistakes)}.")
-        return dataclasses.replace(self, **fields, part_options=options)
+            raise UserError(f"{cls.heading or cls.__name__}: {'; '.join(mistakes)}.")
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON; options of parts stand beside the fields."""
@@ -108,8 +138,7 @@ class Config:
           UserError: lists every unknown name and every value that its field cannot hold.
         """
         known, mistakes = stored_values(cls, values)
-        if mistakes:
-            raise UserError(f"{cls.__name__}: {'; '.join(mistakes)}.")
+        cls._refuse(mistakes)
         return cls().change(**known)
 
 
@@ -136,6 +165,34 @@ def checked(
     if not mistakes:
         mistakes = _unchecked(config_class, result).mistakes()
     return result, mistakes
+
+
+def changes_of(
+    config: Config, values: Mapping[str, Any], parse: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """What `values` change of a configuration, as the types of its fields, and every mistake among
+    them; names that it does not have are left out.
+
+    Args:
+      config: before the change.
+      values: of fields and, by FIELD.OPTION, of options of their parts.
+      parse: whether they are texts that stand for values.
+    """
+    own = fields_of(type(config))
+    known = {name: value for name, value in values.items() if name.partition(".")[0] in own}
+    fields, options = divided(known)
+    changes: dict[str, Any] = {}
+    mistakes = []
+    for name, value in fields.items():
+        try:
+            changes[name] = checked_value(type(config), name, value, parse)
+        except ValueError as error:
+            mistakes.append(f"{name}={value}: expected {error}")
+    # Which options there are follows from the parts.
+    if all(name in changes for name in choosing_fields(type(config)) if name in fields):
+        changes[PART_OPTIONS], wrong = changed_options(config, changes, options, parse)
+        mistakes += wrong
+    return changes, mistakes
 
 
 def stored_values(

@@ -68,6 +68,7 @@ class Declaration:
     below: float | None = None
     must_be: tuple[str, Callable[[Any], bool]] | None = None
     names_of: str | None = None
+    besides: tuple[str, ...] = ()
     only_with: Condition | None = None
     in_use: bool = False
     is_detail: bool = False
@@ -106,6 +107,7 @@ def option(default: Any, text: str = "", **declared: Any) -> Any:
       at_least, above, at_most, below: bounds of a number.
       must_be: what else a number must be, in words, and the function of the number that says so.
       names_of: the registry, by its name in ``ut_tf.registry``, whose names a text is one of.
+      besides: further names that such a text may be.
       only_with: the condition under which the field is read at all.
       in_use: whether a trained model may be used with another value.
       is_structure: of a number, that it asks for a part, which a model without the field cannot
@@ -186,10 +188,9 @@ def choices(config_class: Any, name: str) -> tuple[Any, ...]:
 
 def choices_of(field: dataclasses.Field[Any], annotation: Any) -> tuple[Any, ...]:
     """The values that a field of a type is one of; none where it may be any number or text."""
-    names_of = declaration(field).names_of
-    if names_of is not None:
-        names = getattr(registry, names_of).names()
-        return tuple(names)
+    declared = declaration(field)
+    if declared.names_of is not None:
+        return (*declared.besides, *getattr(registry, declared.names_of).names())
     if typing.get_origin(annotation) is tuple:
         return ()
     literals = [

@@ -20,11 +20,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ut_tf.config.base import Config, checked, former_values, stored_values
+from ut_tf.config.base import Config, changes_of, checked, former_values, stored_values
 from ut_tf.config.families import config_class, every_field, models_with
 from ut_tf.config.fields import (
-    PART_OPTIONS,
-    checked_value,
     declaration,
     default_of,
     fields_of,
@@ -32,10 +30,8 @@ from ut_tf.config.fields import (
 )
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.part_options import (
-    changed_options,
     choosing_fields,
     declared,
-    divided,
     every_option,
     values_of,
 )
@@ -168,26 +164,15 @@ class HParams:
 
     def _with(self, values: dict[str, Any], mistakes: list[str], parse: bool) -> Self:
         sections: dict[str, Config] = {"network": self.network, "training": self.training}
-        changes: dict[str, dict[str, Any]] = {section: {} for section in sections}
-        own = fields_of(type(self.network))
-        fields, options = divided(values)
-        for name, value in fields.items():
-            home = next((key for key in sections if name in fields_of(type(sections[key]))), None)
-            if home is None:
-                mistakes.append(f"unknown hyperparameter {name!r}{self._hint(name)}")
-                continue
-            try:
-                changes[home][name] = checked_value(type(sections[home]), name, value, parse)
-            except ValueError as error:
-                mistakes.append(f"{name}={value}: expected {error}")
-        for name in [name for name in options if name.partition(".")[0] not in own]:
-            mistakes.append(f"unknown hyperparameter {name!r}{self._hint(name.partition('.')[0])}")
-            del options[name]
-        # Which options there are follows from the parts.
-        if not mistakes or not choosing_fields(type(self.network)).keys() & fields.keys():
-            chosen = changed_options(self.network, changes["network"], options, parse)
-            changes["network"][PART_OPTIONS] = chosen[0]
-            mistakes += chosen[1]
+        known = {*fields_of(type(self.network)), *fields_of(TrainingConfig)}
+        for name in values:
+            field = name.partition(".")[0]
+            if field not in known:
+                mistakes.append(f"unknown hyperparameter {name!r}{self._hint(field)}")
+        changes: dict[str, dict[str, Any]] = {}
+        for section, config in sections.items():
+            changes[section], wrong = changes_of(config, values, parse)
+            mistakes += wrong
         if not mistakes:
             for section, config in sections.items():
                 mistakes += checked(type(config), {**vars(config), **changes[section]})[1]
@@ -202,7 +187,7 @@ class HParams:
         """A hint at what a name means that no field of this model has, such as a similar name; may
         be empty.
         """
-        known = {*declared(self.network), *fields_of(TrainingConfig)}
+        known = {*fields_of(type(self.network)), *fields_of(TrainingConfig)}
         if name == "model":
             return " (it is an argument of its own: `model`)"
         if name in HINTS:

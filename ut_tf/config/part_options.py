@@ -181,4 +181,4 @@ def _unknown(
     if not hint and field in choosing_fields(config_class):
         own = [known for known in options if _field(known) == field]
         hint = f" ({field}={values[field]} has {', '.join(own) or 'no options'})"
-    return f"unknown hyperparameter {name!r}{hint}"
+    return f"unknown {config_class.noun} {name!r}{hint}"

@@ -219,7 +219,7 @@ def decoded_with(
         text = ",".join(f"{name}={value}" for name, value in {**own, **given}.items())
         after = DecodeConfig.from_text(text)
         replaced[number] = dataclasses.replace(sets[number], decode=text)
-        changed |= dict(vars(after).items() - vars(config).items())
+        changed |= dict(after.to_dict().items() - config.to_dict().items())
     # It decides the speed, not the texts.
     changed.pop("batch_size", None)
     return replaced, ",".join(f"{name}={value}" for name, value in sorted(changed.items()))

@@ -14,7 +14,6 @@ answer.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ class TranslatorRecipe:
             "hparams": self.hparams,
             "seed": self.seed,
             "version": __version__,
-            **dataclasses.asdict(self.config),
+            **self.config.to_dict(),
         }
 
 

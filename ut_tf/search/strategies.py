@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_tf import registry
+from ut_tf.config.part_options import own_options
 from ut_tf.errors import UserError
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
@@ -138,7 +139,7 @@ def make_strategy(config: DecodeConfig) -> Strategy:
       UserError: what is registered under the name is no Strategy.
     """
     name = config.strategy_name
-    strategy = registry.strategies.get(name)(config)
+    strategy = registry.strategies.get(name)(config, **own_options(config, "strategy"))
     if not isinstance(strategy, Strategy):
         raise UserError(
             f"the search strategy {name!r} made a {type(strategy).__name__}: register a class"
