@@ -23,7 +23,7 @@ help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover"
-	@echo "make faults     damages files, disks, processes and command lines, 40 minutes long (docs/reliability.md); faults-sample: for a minute"
+	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"

@@ -3,47 +3,42 @@ that each example enters the updates exactly once per epoch.
 
 How it is used::
 
-    python benchmarks/faults/ledger.py                # one and two workers
-    python benchmarks/faults/ledger.py --smoke        # one worker
+    python benchmarks/faults/ledger.py                       # one and two workers
+    python benchmarks/faults/ledger.py --only=accumulation
 
 An update that was lost with its process is made again, from the same examples: of each update the
 last line counts, and the lines before it must name the same examples. The seed decides the moments.
-The line of JSON on standard output counts epochs, updates and kills.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 import contextlib
 import functools
 import json
-import os
 import random
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from processes import Process, cluster_environments, folder_of, load, tell
+from frame import Counts, Outcome, Plan, run
+from processes import Process, cluster_environments, load
 
 EXAMPLES, _BASE, _DIGITS = 90, 6, 3
-_FLAGS = (
-    "--problem=numbered",
-    "--hparams_set=ut_tiny",
-    "--random_seed=5",
-    "--log_frequency=1",
-)
-_SIZES = (
+SIZES = (
     "hidden_size=8,filter_size=8,num_heads=2,num_steps=1,batch_size=48,max_length=8,"
-    "min_length_bucket=4,learning_rate=0.1,eval_frequency=3,keep_checkpoint_max=2,"
-    "early_stopping_patience=0"
+    "min_length_bucket=4,learning_rate=0.1,keep_checkpoint_max=2,early_stopping_patience=0"
 )
 
+# By worker, by update: the examples, once for each time that the update was made.
+Entries = list[dict[int, list[list[int]]]]
 
-class Trial(NamedTuple):
+
+class Training(NamedTuple):
     """A training whose ledger is kept.
 
     Fields:
@@ -59,11 +54,96 @@ class Trial(NamedTuple):
     kills: int
 
 
-TRIALS = {
-    "one worker": Trial(1, 60, "accumulate_steps=1", 5),
-    "one worker, accumulation": Trial(1, 30, "accumulate_steps=2", 4),
-    "two workers": Trial(2, 40, "accumulate_steps=1", 3),
+TRAININGS = {
+    "one worker": Training(1, 60, "eval_frequency=3", 5),
+    "one worker, accumulation": Training(1, 30, "eval_frequency=3,accumulate_steps=2", 4),
+    "two workers": Training(2, 40, "eval_frequency=3", 3),
 }
+
+
+def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
+    """Yields the counts of each training."""
+    load()
+    names = plan.chosen(TRAININGS)
+    for name in names:
+        yield killed(name, folder / name, plan.seconds / len(names), plan.generator(name))
+
+
+def killed(name: str, place: Path, seconds: float, generator: random.Random) -> Counts:
+    """Trains, kills and resumes, and reads the ledger."""
+    training, deadline, kills = TRAININGS[name], time.monotonic() + seconds, 0
+    place.mkdir()
+    ledgers = [place / f"ledger{number}.jsonl" for number in range(training.workers)]
+    while True:
+        environments = cluster_environments(training.workers)
+        processes = [
+            start(place, number, training.train_steps, training.hparams, environment)
+            for number, environment in enumerate(environments)
+        ]
+        if kills == training.kills or time.monotonic() > deadline:
+            break
+        wait_for_updates(processes[0], ledgers[0], generator.randint(2, 9))
+        processes[0].ends(generator.uniform(0.0, 0.3))
+        # All at once, as a machine that loses its power.
+        if {process.kill() for process in processes} == {-9}:
+            kills += 1
+    failed = [process.text[-600:] for process in processes if process.ends() != 0]
+    entries = [entries_of(ledger) for ledger in ledgers]
+    mistakes = failed or mistakes_in(entries, training.train_steps)
+    made = sum(map(len, entries[0].values()))
+    epochs = len(sequence(entries, training.train_steps)) // EXAMPLES
+    counts = Counts(name, f"{kills} kills, {epochs} epochs, {made - len(entries[0])} updates again")
+    counts.add(Outcome("short" if mistakes else "same", "\n".join(mistakes)), "the ledger")
+    return counts
+
+
+def start(
+    place: Path,
+    number: int,
+    train_steps: int,
+    hparams: str,
+    environment: dict[str, str],
+    seed: int = 5,
+    before: Any = None,
+) -> Process:
+    """Starts a worker that trains on numbered examples and keeps a ledger.
+
+    Args:
+      place: of the run, the ledgers and the messages.
+      number: of the worker.
+      train_steps: updates.
+      hparams: besides the sizes.
+      environment: its TF_CONFIG.
+      seed: of the training.
+      before: called in the worker first.
+    """
+    argv = [
+        "--problem=numbered",
+        "--hparams_set=ut_tiny",
+        f"--hparams={SIZES},{hparams},train_steps={train_steps}",
+        f"--random_seed={seed}",
+        "--log_frequency=1",
+        f"--output_dir={place / 'run'}",
+        f"--data_dir={place / 'data'}",
+        f"--tmp_dir={place / 'tmp'}",
+    ]
+
+    def prepare() -> None:
+        with_ledger(place / f"ledger{number}.jsonl")
+        if before is not None:
+            before()
+
+    return Process("trainer", argv, place / f"messages{number}.txt", environment, prepare)
+
+
+def wait_for_updates(process: Process, ledger: Path, count: int) -> bool:
+    """Waits until a worker has begun so many more updates; False if it ends before."""
+    wanted = _lines(ledger) + count
+    return process.waits_for(lambda: _lines(ledger) >= wanted)
+
+
+def _lines(ledger: Path) -> int:
+    return ledger.read_text().count("\n") if ledger.exists() else 0
 
 
 def with_ledger(file: Path) -> None:
@@ -152,62 +232,6 @@ def _numbered() -> type:
     return Numbered
 
 
-def run_trial(
-    name: str, trial: Trial, folder: Path, generator: random.Random, deadline: float
-) -> dict[str, Any]:
-    """Trains, kills and resumes, and reads the ledger."""
-    place = folder / name.replace(" ", "_").replace(",", "")
-    place.mkdir()
-    ledgers = [place / f"ledger{number}.jsonl" for number in range(trial.workers)]
-    kills = 0
-    while True:
-        processes = start(trial, place, ledgers)
-        if kills < trial.kills and time.monotonic() < deadline:
-            reached = processes[0].reaches("step", generator.randint(2, 9))
-            time.sleep(generator.uniform(0.0, 0.3) if reached else 0.0)
-            # All at once, as a machine that loses its power.
-            if {process.kill() < 0 for process in processes} == {True}:
-                kills += 1
-                tell(f"{name}: killed ({kills})")
-                continue
-        statuses = [process.ends() for process in processes]
-        break
-    failed = [process.text()[-600:] for process in processes if process.status != 0]
-    entries = [entries_of(ledger) for ledger in ledgers]
-    mistakes = failed or mistakes_in(entries, trial.train_steps)
-    tell(f"{name}: {'; '.join(mistakes) or 'each example once per epoch'}")
-    return {
-        "trial": name,
-        "workers": trial.workers,
-        "kills": kills,
-        "updates": trial.train_steps,
-        "updates_made_again": sum(map(len, entries[0].values())) - len(entries[0]),
-        "epochs": len(sequence(entries, trial.train_steps)) // EXAMPLES,
-        "statuses": statuses,
-        "failures": mistakes,
-    }
-
-
-def start(trial: Trial, place: Path, ledgers: list[Path]) -> list[Process]:
-    argv = [
-        *_FLAGS,
-        f"--hparams={_SIZES},{trial.hparams},train_steps={trial.train_steps}",
-        f"--output_dir={place / 'run'}",
-        f"--data_dir={place / 'data'}",
-        f"--tmp_dir={place / 'tmp'}",
-    ]
-    return [
-        Process(
-            "trainer",
-            argv,
-            place / f"messages{number}.txt",
-            environment,
-            functools.partial(with_ledger, ledgers[number]),
-        )
-        for number, environment in enumerate(cluster_environments(trial.workers))
-    ]
-
-
 def entries_of(ledger: Path) -> dict[int, list[list[int]]]:
     """The examples of each update, once for each time that it was made."""
     entries: dict[int, list[list[int]]] = collections.defaultdict(list)
@@ -219,7 +243,7 @@ def entries_of(ledger: Path) -> dict[int, list[list[int]]]:
     return entries
 
 
-def sequence(entries: list[dict[int, list[list[int]]]], train_steps: int) -> list[int]:
+def sequence(entries: Entries, train_steps: int) -> list[int]:
     """The examples of all updates, of all workers, in the order of the updates."""
     return [
         number
@@ -229,7 +253,7 @@ def sequence(entries: list[dict[int, list[list[int]]]], train_steps: int) -> lis
     ]
 
 
-def mistakes_in(entries: list[dict[int, list[list[int]]]], train_steps: int) -> list[str]:
+def mistakes_in(entries: Entries, train_steps: int) -> list[str]:
     """What is not as it should be in a ledger."""
     mistakes = [
         f"update {step} of worker {worker} was made of different examples"
@@ -248,30 +272,5 @@ def mistakes_in(entries: list[dict[int, list[list[int]]]], train_steps: int) -> 
     return mistakes
 
 
-def main() -> None:
-    command = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    command.add_argument("--seconds", type=float, default=600.0, help="after which none is killed")
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--smoke", action="store_true", help="one worker, two kills")
-    command.add_argument("--trials", default="", help="; ".join(TRIALS))
-    command.add_argument("--folder", type=Path, help="keeps all runs there")
-    arguments = command.parse_args()
-    began, generator = time.monotonic(), random.Random(arguments.seed)
-    trials = {"one worker": TRIALS["one worker"]._replace(kills=2, train_steps=30)}
-    if not arguments.smoke:
-        names = arguments.trials.split(";") if arguments.trials else TRIALS
-        trials = {name.strip(): TRIALS[name.strip()] for name in names}
-    with folder_of(arguments.folder) as folder:
-        load()
-        results = [
-            run_trial(name, trial, folder, generator, began + arguments.seconds)
-            for name, trial in trials.items()
-        ]
-    failures = [failure for result in results for failure in result["failures"]]
-    report = {"test": "ledger", "seed": arguments.seed, "examples": EXAMPLES, "trials": results}
-    print(json.dumps({**report, "seconds": round(time.monotonic() - began)}), flush=True)
-    os._exit(bool(failures))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, campaign, seconds=200.0)

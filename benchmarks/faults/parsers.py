@@ -394,7 +394,7 @@ def parsers() -> dict[str, Parser]:
             _hparams,
         ),
         "problem_args": Parser(
-            (arguments,),
+            (b"train_questions=100,supporting_facts=1+2", arguments),
             ("=", ",", "+", "train_questions", "max_length", "seed", "source_files", "~", *_JSON),
             _problem_args,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outcomes import called
+from frame import called
 
 PROBLEM = "babi_sim_task1"
 HPARAMS_SET = "ut_babi"
@@ -30,42 +30,18 @@ def flags(folder: Path, output_dir: Path | None = None) -> list[str]:
     ]
 
 
-def train(folder: Path, output_dir: Path | None = None, *more: str) -> None:
-    """Trains the run, or trains it on.
+def make(folder: Path) -> None:
+    """Trains the run and evaluates it.
 
     Raises:
-      RuntimeError: ut-trainer said no.
-    """
-    from ut_tf.bin import trainer
-
-    call = called(trainer.main, [*flags(folder, output_dir), *more], 300.0)
-    if call.status != 0:
-        raise RuntimeError(call.errors)
-
-
-def evaluate(output_dir: Path) -> str:
-    """What ut-eval prints about the run.
-
-    Raises:
-      RuntimeError: it said no.
+      RuntimeError: a command refused.
     """
     from ut_tf.bin import eval as eval_command
+    from ut_tf.bin import trainer
 
-    call = called(eval_command.main, [f"--output_dir={output_dir}"], 300.0)
-    if call.status != 0:
-        raise RuntimeError(call.errors)
-    return call.output
-
-
-def weights_digest(output_dir: Path, step: int) -> dict[str, object]:
-    """What a checkpoint's manifest says of the bytes of its variables."""
-    import tensorflow as tf
-
-    from ut_tf.storage.checkpoints import CheckpointStore
-
-    reader = tf.train.load_checkpoint(str(CheckpointStore(output_dir).path(step) / "variables"))
-    return {
-        name: reader.get_tensor(name).tobytes()
-        for name in reader.get_variable_to_shape_map()
-        if "OBJECT_GRAPH" not in name and name != "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
-    }
+    for call in (
+        called(trainer.main, flags(folder), 300.0),
+        called(eval_command.main, [f"--output_dir={folder / 'run'}"], 300.0),
+    ):
+        if call.status != 0:
+            raise RuntimeError(call.errors)

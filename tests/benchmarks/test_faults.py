@@ -1,38 +1,26 @@
-"""benchmarks/faults: how outcomes are judged, and a sample of bad command lines."""
+"""benchmarks/faults: how outcomes are judged, mistakes in a ledger, samples of two campaigns."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
+import importlib
 import random
-import sys
-import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.json_lines import sealed
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "faults"
-# These are refused before any file is read.
-PARSED = (
-    "unknown flags and words",
-    "integer flags",
-    "float flags",
-    "boolean flags",
-    "flags without a value",
-    "flags that are missing",
-)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    """The scripts import each other by name."""
-    sys.path.insert(0, str(FOLDER))
-    yield
-    sys.path.remove(str(FOLDER))
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a script by name; they import each other so, too."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module
 
 
 def _refuse() -> None:
@@ -53,117 +41,95 @@ def _sleep() -> None:
     ("call", "kind"),
     [
         (lambda: 1, "same"),
-        (lambda: 2, "changed"),
+        (lambda: 2, "short"),
         (_warn, "told"),
         (_refuse, "refused"),
-        (lambda: 1 // 0, "traceback"),
-        (_sleep, "traceback"),
+        (lambda: 1 // 0, "short"),
+        (_sleep, "short"),
     ],
 )
-def test_readers_are_judged(call, kind, monkeypatch):
-    import outcomes
-
-    if call is _sleep:
-        monkeypatch.setattr(outcomes, "LONGEST", 0.1)
-    outcome = outcomes.judged(call, 1)
-    counts = outcomes.Counts("a fault")
-    counts.add(outcome, "what")
-    assert outcome.kind == kind
-    assert counts.has_failed == (kind in ("changed", "traceback"))
+def test_readers_are_judged(call, kind, script, monkeypatch):
+    frame = script("frame")
+    monkeypatch.setattr(frame, "LONGEST", 0.1)
+    counts = frame.Counts("a fault")
+    counts.add(frame.judged(call, 1), "what")
+    assert counts.kinds[kind] == 1
+    assert counts.short == ["what"] * (kind == "short")
 
 
 @pytest.mark.parametrize(
     ("call", "kind"),
     [
         ((1, "", "warning: b\nut-x: error: a.\n"), "refused"),
-        ((1, "", "ut-x: error: a.\nmore\n"), "traceback"),
-        ((1, "", "ut-x: error: a.\nut-x: error: b.\n"), "traceback"),
-        ((3, "", "ut-x: error: a.\n"), "traceback"),
-        ((1, "", "ut-x: error: an error that was not foreseen, KeyError (a)\n"), "traceback"),
-        ((None, "", "Traceback"), "traceback"),
-        ((0, "a", ""), "same"),
-        ((0, "b", ""), "changed"),
-        ((0, "b", "warning: c\n"), "told"),
+        ((1, "", "ut-x: error: a.\nmore\n"), "short"),
+        ((1, "", "ut-x: error: a.\nut-x: error: b.\n"), "short"),
+        ((3, "", "ut-x: error: a.\n"), "short"),
+        ((1, "", "ut-x: error: an error that was not foreseen, KeyError (a)\n"), "short"),
+        ((None, "", "Traceback"), "short"),
+        ((0, "a", "progress\n"), "same"),
+        ((0, "b", "ut-x: warning: c\n"), "told"),
     ],
 )
-def test_commands_are_judged(call, kind):
-    from outcomes import Call, of_command
-
-    assert of_command(Call(*call), "a").kind == kind
-
-
-@pytest.mark.parametrize(
-    ("written", "errors", "kind"),
-    [
-        ("all", "", "same"),
-        ("half", "", "changed"),
-        (None, "", "changed"),
-        ("half", "warning: there was no room for the rest.\n", "told"),
-    ],
-)
-def test_an_answer_without_room_must_be_whole_or_told(tmp_path, written, errors, kind):
-    from full_disk import Writer, _content, _refused
-    from outcomes import Call
-
-    if written:
-        (tmp_path / "answers").write_text(written)
-    call = Call(0, "", errors)
-    writer = Writer("", lambda _: call, lambda _: None, lambda _: "", _content("answers"))
-    disk = types.SimpleNamespace(folder=tmp_path)
-    assert _refused(writer, disk, call, b"all").kind == kind
+def test_commands_are_judged(call, kind, script):
+    frame = script("frame")
+    assert frame.of_command(frame.Call(*call)).kind == kind
 
 
-def test_a_trace_is_of_the_start_only_without_frames_of_what_a_command_imports():
-    import interrupts
-
-    from ut_tf import errors, problems
-    from ut_tf.bin import entry
-
-    def is_of_start(*files):
-        frames = "".join(f'  File "{file}", line 1, in <module>\n' for file in files)
-        return interrupts.is_of_start(f"Traceback:\n{frames}KeyboardInterrupt\n")
-
-    start = ("/python/bin/ut-trainer", "<frozen importlib._bootstrap>", entry.__file__)
-    assert is_of_start(*start)
-    tensorflow = importlib.util.find_spec("tensorflow").origin
-    for file in (errors.__file__, problems.__file__, tensorflow):
-        assert not is_of_start(*start, file)
+def test_a_sample_of_inputs_is_answered_or_refused(script, tmp_path):
+    fuzz = script("fuzz")
+    for name, parser in fuzz.parsers().items():
+        counts = fuzz.fuzz(name, parser, tmp_path, 5.0, random.Random(1), inputs=40)
+        assert not counts.short
+        assert sum(counts.kinds.values()) > 20
+        # Samples are read, and what is damaged is not read as if nothing were.
+        assert counts.kinds["same"] + counts.kinds["told"], name
+        assert counts.kinds["refused"] + counts.kinds["told"], name
 
 
-def test_bits_of_all_logs_are_flipped_in_a_seeded_order(tmp_path):
-    from damaged import LOGS, log_bits
+def test_an_error_that_is_no_sentence_falls_short(script, tmp_path):
+    fuzz = script("fuzz")
 
-    (tmp_path / "run").mkdir()
-    contents = {tmp_path / "run" / name: bytes(40) for name in LOGS}
-    for path, content in contents.items():
-        path.write_bytes(content)
-    damages = list(log_bits(tmp_path, random.Random(0)))
-    assert len({(damage.path, damage.content) for damage in damages}) == 8 * 40 * len(LOGS)
-    assert {damage.path for damage in damages[:30]} == set(contents)
-    assert damages == list(log_bits(tmp_path, random.Random(0)))
+    def divide(content: bytes, _: Path) -> None:
+        assert 1 // (b"0" not in content)
+
+    parser = fuzz.Parser((b"1", b"20"), ("0", "1"), divide)
+    assert fuzz.fuzz("a parser", parser, tmp_path, 5.0, random.Random(0), inputs=4).short
 
 
-def test_a_sample_of_bad_lines_is_refused(tmp_path, monkeypatch):
-    from bad_words import of_flags
-    from commands import judged
-
+def test_a_sample_of_bad_lines_is_refused(script, tmp_path, monkeypatch):
     monkeypatch.delenv("UT_TF_TRACEBACK")
-    cases = [case for case in of_flags(tmp_path) if case.about in PARSED]
+    commands = script("commands")
+    # These are refused before any file is read.
+    parsed = ("flags", "unknown")
+    lines = commands.bad_lines(tmp_path, "http://127.0.0.1:1")
+    cases = [case for case in lines if any(word in case.about for word in parsed)]
     assert len(cases) > 700
     for case in random.Random(0).sample(cases, 80):
-        outcome = judged(case, tmp_path, "http://127.0.0.1:1")
+        outcome = commands.judged(case, tmp_path)
         assert outcome.kind == "refused", f"{case}: {outcome.said}"
 
 
-def test_logs_are_compared_without_the_speed(tmp_path):
-    import equality
+@pytest.mark.parametrize(
+    ("updates", "mistake"),
+    [
+        # The second update was lost with its process, and made again.
+        ([[[0, 4, 2]], [[1, 3, 5], [1, 3, 5]], [[5, 4, 3]]], None),
+        ([[[0, 4, 2]], [[1, 3, 4]]], "epoch 0: examples [4] more than once"),
+        ([[[0, 4, 2]], [[1, 3, 5], [1, 5, 3]]], "update 2 of worker 0 was made of different"),
+        ([[[0, 4, 2]]], "3 examples in all updates: less than an epoch"),
+        # An update that was left out after a kill moves the epochs.
+        ([[[0, 1, 2]], [], [[0, 1, 2]], [[3, 4, 5]]], "epoch 0: examples [0, 1, 2] more than once"),
+    ],
+)
+def test_mistakes_in_a_ledger_are_found(script, monkeypatch, updates, mistake):
+    ledger = script("ledger")
+    monkeypatch.setattr(ledger, "EXAMPLES", 6)
+    found = ledger.mistakes_in([dict(enumerate(updates, start=1))], len(updates))
+    assert found[0].startswith(mistake) if mistake else not found
 
-    def log(name: str, loss: float, speed: float) -> Path:
-        (tmp_path / name).mkdir()
-        line = {"kind": "train", "step": 2, "loss": loss, "tokens_per_second": speed}
-        (tmp_path / name / "metrics.jsonl").write_text(f"{sealed(json.dumps(line))}\n")
-        return tmp_path / name
 
-    whole = equality.metrics_of(log("whole", 2.5, 100.0))
-    assert whole == equality.metrics_of(log("killed", 2.5, 50.0))
-    assert whole != equality.metrics_of(log("other", 2.500001, 100.0))
+def test_a_cut_line_of_a_ledger_spoils_no_other(script, tmp_path):
+    file = tmp_path / "ledger"
+    lines = ['{"step": 1, "examples": [0, 4]}', '{"step": 2, "exam', '{"step": 2, "examples": [3]}']
+    file.write_text("".join(f"\n{line}" for line in lines))
+    assert script("ledger").entries_of(file) == {1: [[0, 4]], 2: [[3]]}
