@@ -51,7 +51,7 @@ class Trained:
     def graph(self, batch: BatchShape) -> Any:
         """The tf.Graph of an update on a batch of just this shape."""
         function = tf.function(self._step._run_whole, autograph=False)
-        return function.get_concrete_function(self.features(batch)).graph
+        return function.get_concrete_function(self.features(batch), ()).graph
 
     @property
     def update_graph(self) -> Any:
@@ -60,7 +60,7 @@ class Trained:
 
     def update(self, batch: BatchShape) -> Any:
         """One update of a batch for each replica; waits for its end and returns its report."""
-        return self._step.read([self._step.update([self.features(batch)])])[0]
+        return self._step.read([self._step.update([self.features(batch)])[0]])[0]
 
     def features(self, batch: BatchShape) -> dict[str, Any]:
         """Random features, with one batch for each replica of this process stacked in front where

@@ -285,6 +285,8 @@ models = Registry(
 cells = Registry("recurrence", f"{_RECURRENCE}:CELLS", check=_CHECK_PART)
 halting_forms = Registry("halting form", f"{_RECURRENCE}:HALTING_FORMS", check=_CHECK_PART)
 exit_rules = Registry("exit rule", f"{_RECURRENCE}:EXIT_RULES", check=_CHECK_PART)
+train_depths = Registry("training depth", f"{_RECURRENCE}:TRAIN_DEPTHS", check=_CHECK_PART)
+supervisions = Registry("supervision", "ut_tf.training.catalogue:SUPERVISIONS")
 transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS", check=_CHECK_PART)
 positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS", check=_CHECK_PART)
 strategies = Registry("search strategy", "ut_tf.search.catalogue:STRATEGIES", check=_CHECK_PART)
@@ -331,6 +333,18 @@ def register_halting(name: str) -> Callable[[T], T]:
 def register_exit_rule(name: str) -> Callable[[T], T]:
     """Decorator: registers a rule by which positions exit in use, chosen by ``eval_exit=name``."""
     return lambda value: exit_rules.register(name, value)
+
+
+def register_train_depth(name: str) -> Callable[[T], T]:
+    """Decorator: registers what draws the depth of an update, chosen by ``train_depth=name``."""
+    return lambda value: train_depths.register(name, value)
+
+
+def register_supervision(name: str) -> Callable[[T], T]:
+    """Decorator: registers a function of (model, hparams, shares) that returns a ``Supervision``,
+    chosen by ``supervision=name``.
+    """
+    return lambda value: supervisions.register(name, value)
 
 
 def register_transition(name: str) -> Callable[[T], T]:

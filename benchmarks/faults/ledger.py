@@ -161,12 +161,14 @@ def with_ledger(file: Path) -> None:
         make(self, step, batches, state, *others)
 
     @functools.wraps(update)
-    def written(self: Any, batches: Any) -> Any:
+    def written(self: Any, batches: Any, *carry: Any) -> Any:
         numbers = [number for batch in batches for number in numbers_in(batch)]
         with file.open("a") as ledger:
             # The line begins with its newline, since the one before may have been cut short.
-            ledger.write("\n" + json.dumps({"step": states[-1].step + 1, "examples": numbers}))
-        return update(self, batches)
+            ledger.write(
+                "\n" + json.dumps({"step": states[-1].progress.step + 1, "examples": numbers})
+            )
+        return update(self, batches, *carry)
 
     TrainingLoop.__init__ = remembered  # type: ignore[method-assign]
     TrainingStep.update = written  # type: ignore[method-assign]

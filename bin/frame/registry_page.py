@@ -29,6 +29,8 @@ _PARTS = {
     "transition": (registry.transitions, "--hparams=transition=NAME"),
     "halting": (registry.halting_forms, "--hparams=halting=NAME"),
     "exit": (registry.exit_rules, "--hparams=eval_exit=NAME"),
+    "train_depth": (registry.train_depths, "--hparams=train_depth=NAME"),
+    "supervision": (registry.supervisions, "--hparams=supervision=NAME"),
     "position": (registry.positions, "--hparams=position=NAME"),
     "strategy": (registry.strategies, "--decode_hparams=strategy=NAME"),
     "method": (registry.evaluation_methods, "chosen by a problem's evaluation sets"),

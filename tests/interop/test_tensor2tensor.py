@@ -31,8 +31,8 @@ from ut_tf.storage.checkpoints import read_state, restore
 from ut_tf.storage.find_checkpoint import find_checkpoint
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.saver import training_checkpoint
 from ut_tf.training.step import TrainingStep
+from ut_tf.training.train_state import TrainState
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 PROBLEM = "algorithmic_reverse_decimal40"
@@ -244,14 +244,15 @@ def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture
     model = run.make_model()
     optimizer = Optimizer(model.trainable_variables, small.training, small.network.hidden_size)
     restore(
-        find_checkpoint(run.output_dir, "best"), training_checkpoint(model, optimizer)
+        find_checkpoint(run.output_dir, "best"),
+        TrainState(model, optimizer).checkpoint(),
     )  # Refuses what lacks a variable.
     step = TrainingStep(
         model, optimizer, small, Workers.of(tf.distribute.get_strategy()), batches.element_spec
     )
     # One update is sooner computed than its graph is made.
     with eager_functions():
-        (report,) = step.read([step.update([next(iter(batches))])])
+        (report,) = step.read([step.update([next(iter(batches))])[0]])
     assert int(optimizer.iterations) == 302
     assert report.tokens > 0 and 0.0 < report.gradient_norm < 100.0
 

@@ -120,7 +120,7 @@ def made(folder: Path, **changes: Any) -> tuple[Any, TrainingStep]:
 def gradients(step: TrainingStep) -> list[Any]:
     """Those of the trainer's loss on the features."""
     counts = step.objective.counts(FEATURES)
-    return tf.function(lambda: step._gradients(FEATURES, counts)[0], autograph=False)()
+    return tf.function(lambda: step._gradients(FEATURES, counts, (), 1.0)[0], autograph=False)()
 
 
 def by_hand(model: Any, as_fit: bool = False) -> tuple[Any, list[Any]]:
@@ -161,7 +161,7 @@ def test_losses_of_layers_train_as_their_sum_does_and_as_in_fit(tmp_path: Path) 
     for weight, value in zip(model.trainable_variables, before, strict=True):
         weight.assign(value)
 
-    (report,) = step.read([step.update([FEATURES])])
+    (report,) = step.read([step.update([FEATURES])[0]])
     assert report.loss == pytest.approx(float(loss), rel=1e-5)
     assert report.loss == pytest.approx(report.cross_entropy + sum(report.added.values()), rel=1e-5)
     names = {NAME, "loss/encoder/block/self_attention/output_transform", "loss/classifier"}
@@ -236,7 +236,7 @@ def test_a_loss_inside_a_loop_trains_as_outside_and_as_in_fit(tmp_path: Path, fo
     trained = gradients(step)
     for gradient, right in zip(trained, expected, strict=True):
         assert_close(gradient, right, 1e-5)
-    (report,) = step.read([step.update([FEATURES])])
+    (report,) = step.read([step.update([FEATURES])[0]])
     assert list(report.added) == [NAME] and report.added[NAME] > 0.0
     assert report.loss == pytest.approx(float(loss), rel=1e-5)
 

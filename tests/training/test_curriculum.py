@@ -189,12 +189,12 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Ends this process in the middle of its update number `count`, as far as one can tell."""
     original, done = TrainingStep.update, 0
 
-    def update(self: TrainingStep, batches: Any) -> Any:
+    def update(self: TrainingStep, *arguments: Any) -> Any:
         nonlocal done
         done += 1
         if done == count:
             raise Killed
-        return original(self, batches)
+        return original(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "update", update)
 
@@ -295,7 +295,7 @@ def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None
     )
     step.judge.settle(0, 0.5)
     penalty = 0.5 * float(relaxation(model.relaxed_weights()))
-    (report,) = step.read([step.update(list(batches.take(accumulate)))])
+    (report,) = step.read([step.update(list(batches.take(accumulate)))[0]])
     assert report.loss - report.cross_entropy == pytest.approx(penalty, rel=1e-4)
 
 

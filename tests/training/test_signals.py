@@ -41,12 +41,12 @@ def interrupted(
     """Trains until `action`, in the middle of update number `step`, ends it."""
     original, count = TrainingStep.update, 0
 
-    def update(self: TrainingStep, batches: Any) -> Any:
+    def update(self: TrainingStep, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == step:
             action()
-        return original(self, batches)
+        return original(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(TrainingStep, "update", update)

@@ -124,7 +124,7 @@ def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -
     step = TrainingStep(
         model, optimizer, run.hparams, Workers.of(tf.distribute.get_strategy()), specs
     )
-    (report,) = step.read([step.update([features])])
+    (report,) = step.read([step.update([features])[0]])
     assert report.cross_entropy == pytest.approx(cross_entropy, rel=1e-5)
     assert report.loss == pytest.approx(cross_entropy + 0.1 * ponder_cost, rel=1e-5)
     assert report.tokens == 5
@@ -147,7 +147,7 @@ def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> 
     }
     _, details = model(features, return_details=True)
     _, positions, _ = losses.ponder_sums(details, features["weight"], 4)
-    counts = step._count(features)
+    counts = step._count(features, ())
     assert counts["targets"].numpy() == 6.0
     assert counts["positions"].numpy().tolist() == positions.numpy().tolist()
     operations = {

@@ -42,12 +42,12 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
     """Calls `action` in the middle of update number `step` of this process."""
     original, count = TrainingStep.update, 0
 
-    def update(self: TrainingStep, batches: Any) -> Any:
+    def update(self: TrainingStep, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == step:
             action()
-        return original(self, batches)
+        return original(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "update", update)
 
@@ -266,14 +266,14 @@ def test_a_loss_that_is_not_finite_names_its_step(
     run = toy_run(tmp_path, eval_frequency=5)
     original, count = TrainingStep.update, 0
 
-    def update(self: TrainingStep, batches: Any) -> Any:
+    def update(self: TrainingStep, *arguments: Any) -> Any:
         nonlocal count
         count += 1
         if count == 8:
-            self._model.trainable_variables[0].assign(
-                tf.fill(self._model.trainable_variables[0].shape, float("nan"))
+            self._optimizer.weights[0].assign(
+                tf.fill(self._optimizer.weights[0].shape, float("nan"))
             )
-        return original(self, batches)
+        return original(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "update", update)
     with pytest.raises(

@@ -218,12 +218,13 @@ def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepRepo
         workers,
     )
     step = TrainingStep(model, optimizer, run.hparams, workers, batches.element_spec)
-    vectors = [
-        step.update([batches.next() for _ in range(run.hparams.training.accumulate_steps)])
-        for _ in range(steps)
-    ]
+    reports, carry = [], None
+    for _ in range(steps):
+        parts = [batches.next() for _ in range(run.hparams.training.accumulate_steps)]
+        report, carry = step.update(parts, carry)
+        reports.append(report)
     batches.close()
-    return step.read(vectors), [weight.numpy() for weight in model.trainable_variables]
+    return step.read(reports), [weight.numpy() for weight in model.trainable_variables]
 
 
 def mirrored(replicas: int) -> Any:

@@ -67,6 +67,10 @@ class TrainingConfig(Config):
     """Upper bound of the gradient's global norm; 0: no clipping."""
     label_smoothing: float = option(0.1, at_least=0, below=1)
     """Probability mass moved from the right symbol to all others."""
+    supervision: str = option("final", names_of="supervisions")
+    """What is lost, and carried from one update to the next: final (the cross entropy of the final
+    answer, the ponder cost, and what layers add).
+    """
     loss_scale: Literal["none", "dynamic"] | None = option(None)
     """Scaling of the loss; None: dynamic under mixed_float16, none otherwise."""
     average_decay: float = option(0.0, at_least=0, below=1)

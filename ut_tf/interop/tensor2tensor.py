@@ -49,8 +49,8 @@ from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.saver import training_checkpoint
 from ut_tf.training.state import TrainingState
+from ut_tf.training.train_state import TrainState
 
 __all__ = [
     "assign_variables",
@@ -311,4 +311,5 @@ def _save(
         for variable, value in matched(model, normalized(slots, root), hparams, target_space_id):
             moments[place[id(variable)]].assign(value)
     state = {**TrainingState(step=step).to_dict(), "averaged": False}
-    CheckpointStore(run.output_dir).save(step, training_checkpoint(model, optimizer), state)
+    checkpoint = TrainState(model, optimizer).checkpoint()
+    CheckpointStore(run.output_dir).save(step, checkpoint, state)

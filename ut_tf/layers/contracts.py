@@ -39,6 +39,10 @@ class StackInputs:
         it is traced), or None.
       head: makes float32 logits [..., vocab_size] of what the stack returns, for exit rules that
         read logits, or None.
+      update: int64 [2], the seed of the run and the number of the update, from which a depth is
+        drawn in training; None: from the recurrence's own random numbers.
+      carry: Carry that the first step takes, in the place of what the cell begins with; the
+        details then hold the carry after the last step. None: the cell begins.
     """
 
     symbol_mask: Any = None
@@ -48,6 +52,8 @@ class StackInputs:
     return_attention: bool = False
     observer: Observer | None = None
     head: Callable[[Any], Any] | None = None
+    update: Any = None
+    carry: Any = None
 
     def replace(self, **fields: Any) -> StackInputs:
         """Returns the same with other values of some fields."""

@@ -31,6 +31,7 @@ class RecurrenceDetails(NamedTuple):
         training, of what has an answer.
       computed_steps: float32 [batch, length], steps at which the position was computed: at least
         its ponder time; None: all.
+      carry: Carry after the last step, where the call was given one.
     """
 
     ponder_times: Any
@@ -43,6 +44,7 @@ class RecurrenceDetails(NamedTuple):
     log_shares: Any = None
     step_states: Any = None
     computed_steps: Any = None
+    carry: Any = None
 
     def position_costs(self) -> Any:
         """Returns float32 [batch, length]: the costs, by default ponder time + remainder, at most

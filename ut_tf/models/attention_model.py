@@ -153,7 +153,15 @@ class AttentionModel(EncoderDecoder):
         states, details = self.encoder(
             self.input_dropout(inputs, training=training),
             given=StackInputs(
-                mask, signal, context, steps, options.return_attention, options.observer, head
+                mask,
+                signal,
+                context,
+                steps,
+                options.return_attention,
+                options.observer,
+                head,
+                options.update,
+                None if self.has_decoder else options.carry,
             ),
             training=training,
         )
@@ -192,6 +200,8 @@ class AttentionModel(EncoderDecoder):
             options.return_attention,
             options.observer,
             self.token_logits,
+            options.update,
+            options.carry,
         )
         result: tuple[Any, RecurrenceDetails] = self.decoder(
             inputs, given=given, training=options.training

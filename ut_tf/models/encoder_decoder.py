@@ -68,7 +68,10 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         "targets": int32 [batch, target_length]}, without "inputs" for a language model, without
         "targets" for a model without a decoder; either of these may get its one tensor alone.
         Ids may have any dtype of whole numbers. Padding, 0, may stand anywhere: positions count
-        symbols. Targets are shifted right inside. Other keys are ignored.
+        symbols. Targets are shifted right inside. "update" (int64 [2]: the seed of a run and the
+        number of the update) decides what depth is drawn; "carry" is what the recurrence that is
+        answered from begins with, and the details then hold what it ends with. Other keys are
+        ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -178,7 +181,9 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     ) -> Any:
         given = checked_features(self._named(features), self.spec)
         features, orders = packed_features(given, self.spec)
-        options = CallOptions(bool(training), return_attention, observer)
+        options = CallOptions(
+            bool(training), return_attention, observer, given.get("update"), given.get("carry")
+        )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None
         decoder_details = None

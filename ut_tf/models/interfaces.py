@@ -95,11 +95,15 @@ class CallOptions(NamedTuple):
       training: whether to drop, and which depth and offsets hold.
       return_attention: whether the details hold attention weights.
       observer: called with a StepView inside every recurrent step, or None.
+      update: int64 [2], the seed of the run and the number of the update, or None.
+      carry: Carry that the stack which is answered from begins with, or None.
     """
 
     training: bool = False
     return_attention: bool = False
     observer: Observer | None = None
+    update: Any = None
+    carry: Any = None
 
 
 def fixed_depth(

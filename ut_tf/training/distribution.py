@@ -301,6 +301,28 @@ class Workers:
         found = self._all_reduce(tf.constant(rows / share, tf.float64)).numpy()
         return [list(map(float, row)) for row in found.round()]
 
+    def stacked(self, values: Any) -> Any:
+        """The tensors of the replicas of all workers, stacked in a first dimension as an array;
+        waits for all of them, so all must call it at the same point.
+
+        Args:
+          values: of this worker's replicas, of equal shape on all replicas.
+        """
+        local = self.strategy.experimental_local_results(values)
+        ours = np.stack([value.numpy() for value in local])
+        if self.count == 1:
+            return ours
+        share = self.replicas // self.count
+        rows = np.zeros([self.replicas, *ours.shape[1:]])
+        rows[self.index * share :][:share] = ours.astype(np.float64) / share
+        return self._all_reduce(tf.constant(rows)).numpy().astype(ours.dtype)
+
+    def unstacked(self, stacked: Any) -> Any:
+        """The values of this worker's replicas of ``stacked``."""
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(stacked[context.replica_id_in_sync_group])
+        )
+
     def share_of(self, dataset: Any) -> Any:
         """This worker's share of a data set in which every global batch is `replicas`
         consecutive elements of equal shape.

@@ -2,7 +2,7 @@
 
 ::
 
-    loop = TrainingLoop(step, batches, state, reports, hooks, accumulate_steps=1)
+    loop = TrainingLoop(step, batches, state, workers, reports, hooks, accumulate_steps=1)
     stopped_by = loop.run()
 """
 
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ut_tf.training.batches import TrainingBatches
+from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, StoppedBy
 from ut_tf.training.pending_reports import PendingReports
-from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
+from ut_tf.training.train_state import TrainState
 
 # Reports wait on the device until a hook is due, but no more of them than this.
 _MOST_PENDING = 100
@@ -26,8 +27,9 @@ class TrainingLoop:
     Args:
       step: updates the weights.
       batches: of the training data.
-      state: where training stands.
-      reports: of the updates; read into `state` before a hook acts.
+      state: everything that a checkpoint holds.
+      workers: this process among the others.
+      reports: of the updates; read into the state before a hook acts.
       hooks: in the order in which they act after an update.
       accumulate_steps: global batches of one update.
     """
@@ -36,7 +38,8 @@ class TrainingLoop:
         self,
         step: TrainingStep,
         batches: TrainingBatches,
-        state: TrainingState,
+        state: TrainState,
+        workers: Workers,
         reports: PendingReports,
         hooks: Sequence[Hook],
         accumulate_steps: int,
@@ -44,21 +47,26 @@ class TrainingLoop:
         self._step = step
         self._batches = batches
         self._state = state
+        self._workers = workers
         self._reports = reports
         self._hooks = tuple(hooks)
         self._accumulate_steps = accumulate_steps
 
     def run(self) -> StoppedBy:
         """Trains on, and says why it stopped."""
+        state, progress = self._state, self._state.progress
         while True:
             batches = [self._batches.next() for _ in range(self._accumulate_steps)]
-            self._reports.append(self._step.update(batches))
-            self._state.step += 1
-            self._state.position = self._batches.position
+            if state.carry is None:
+                state.begin(self._step.start(batches), self._workers)
+            report, state.carry = self._step.update(batches, state.carry)
+            self._reports.append(report)
+            progress.step += 1
+            progress.position = self._batches.position
             for hook in self._hooks:
-                if hook.due(self._state):
+                if hook.due(progress):
                     self._reports.read()
-                    stopped_by = hook.after_update(self._state)
+                    stopped_by = hook.after_update(progress)
                     if stopped_by is not None:
                         return stopped_by
             if len(self._reports) >= _MOST_PENDING:

@@ -1,14 +1,16 @@
-"""The objective of an update: terms that are counted, lost and reported.
+"""The objective of an update: what is counted, what is lost, and what is carried to the next one.
 
 ::
 
     objective = make_objective(model, hparams, workers)
-    counts = objective.counts(features)              # of a replica; added up over all of them
-    sums = objective.sums(features, counts)          # the replica's share, to be added up as well
+    carry = objective.start(features)                # before the first update; () carries nothing
+    counts = objective.counts(features, carry)       # of a replica; added up over all of them
+    sums, carry = objective.sums(features, counts, carry)  # the replica's share, to be added up
     loss = sums.loss
 
 A term divides by the counts of all replicas and accumulated batches, so that its shares need only
-be added up. The step of training (``step.py``) knows no term: another objective is another list.
+be added up. The step of training (``step.py``) knows no term: another objective is another
+supervision, chosen by ``supervision`` and registered with ``registry.register_supervision``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.errors import UserError
 from ut_tf.layers.added_losses import added_losses
 from ut_tf.metrics import losses
 from ut_tf.training.step_report import ADDED
@@ -153,27 +157,76 @@ class LayerLosses:
         return Sums({f"{ADDED}{path}": loss / self._shares for path, loss in added.items()}, {})
 
 
+class Carried(Protocol):
+    """A value that goes into an update and comes out of it, for each replica.
+
+    Checkpoints hold it: a training that was killed and resumed goes on with the same value.
+    """
+
+    def start(self, features: Mapping[str, Any]) -> Any:
+        """Returns the value before the first update: a structure of tensors, each with a first
+        dimension.
+        """
+
+    def inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:
+        """Returns what the model is called with, and terms see, of a replica's features and the
+        value.
+        """
+
+    def after(self, call: Call) -> Any:
+        """Returns the value for the next update, of the dtypes and known sizes of ``start``."""
+
+
+class Supervision(NamedTuple):
+    """How answers are supervised.
+
+    Fields:
+      terms: of the loss, the cross entropy first.
+      carried: from one update to the next, or None.
+    """
+
+    terms: tuple[Term, ...]
+    carried: Carried | None = None
+
+
 class Objective:
     """The sum of terms of one call of a model in training.
 
     Args:
       model: ``TrainableModel``.
       terms: the cross entropy first.
+      carried: from one update to the next, or None.
     """
 
-    def __init__(self, model: Any, terms: Sequence[Term]) -> None:
+    def __init__(self, model: Any, terms: Sequence[Term], carried: Carried | None = None) -> None:
         self._model = model
         self._terms = tuple(terms)
-        self._needs_details = any(term.needs_details for term in terms)
+        self._carried = carried
+        self._needs_details = carried is not None or any(term.needs_details for term in terms)
 
-    def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def carries(self) -> bool:
+        """Whether anything is carried from one update to the next."""
+        return self._carried is not None
+
+    def start(self, features: Mapping[str, Any]) -> Any:
+        """Returns what a replica carries into the first update, given its features."""
+        return () if self._carried is None else self._carried.start(features)
+
+    def counts(self, features: Mapping[str, Any], carry: Any = ()) -> dict[str, Any]:
         """Returns the counts of all terms, of a replica's features."""
+        features = self._inputs(features, carry)
         return {
             name: value for term in self._terms for name, value in term.counts(features).items()
         }
 
-    def sums(self, features: Mapping[str, Any], counts: Mapping[str, Any]) -> Sums:
-        """Returns a replica's share of all terms, given the counts of all replicas."""
+    def sums(
+        self, features: Mapping[str, Any], counts: Mapping[str, Any], carry: Any = ()
+    ) -> tuple[Sums, Any]:
+        """Returns a replica's share of all terms, given the counts of all replicas, and what it
+        carries into the next update.
+        """
+        features = self._inputs(features, carry)
         counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}
         details = None
         if self._needs_details:
@@ -182,10 +235,57 @@ class Objective:
             logits = self._model(features, training=True)
         call = Call(features, logits, details)
         every = [term.sums(call, counts) for term in self._terms]
-        return Sums(
+        sums = Sums(
             {name: loss for sums in every for name, loss in sums.losses.items()},
             {name: value for sums in every for name, value in sums.reported.items()},
         )
+        return sums, self._after(call, carry)
+
+    def _inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:
+        return features if self._carried is None else self._carried.inputs(features, carry)
+
+    def _after(self, call: Call, before: Any) -> Any:
+        if self._carried is None:
+            return ()
+        after = self._carried.after(call)
+        if not _fits(after, before):
+            raise UserError(
+                f"{type(self._carried).__name__}.after returns {_described(after)}, and start"
+                f" {_described(before)}: return the same structure, dtypes and sizes."
+            )
+        return after
+
+
+def _fits(after: Any, before: Any) -> bool:
+    try:
+        tf.nest.assert_same_structure(before, after)
+    except (ValueError, TypeError):
+        return False
+    pairs = zip(tf.nest.flatten(before), tf.nest.flatten(after), strict=True)
+    return all(
+        old.dtype == tf.convert_to_tensor(new).dtype and old.shape.is_compatible_with(new.shape)
+        for old, new in pairs
+    )
+
+
+def _described(carry: Any) -> str:
+    leaves = map(tf.convert_to_tensor, tf.nest.flatten(carry))
+    return ", ".join(f"{leaf.dtype.name} {leaf.shape}" for leaf in leaves) or "nothing"
+
+
+def final(model: Any, hparams: HParams, shares: int) -> Supervision:
+    """The supervision of the final answer: cross entropy, ponder cost, losses that layers add.
+
+    Args:
+      model: ``TrainableModel``.
+      hparams: resolved.
+      shares: replicas times accumulated batches.
+    """
+    terms: list[Term] = [CrossEntropy(hparams.training.label_smoothing, model.expects_scores)]
+    if model.ponder_weight is not None:
+        terms.append(PonderCost(model))
+    terms.append(LayerLosses(model, shares))
+    return Supervision(tuple(terms))
 
 
 def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term | None) -> Objective:
@@ -195,12 +295,13 @@ def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term |
       model: ``TrainableModel``.
       hparams: resolved.
       replicas: on all workers.
-      *further: terms besides the model's own; None stands for one that is left out.
+      *further: terms besides the supervision's; None stands for one that is left out.
+
+    Raises:
+      UserError: the supervision is unknown.
     """
     training = hparams.training
-    terms: list[Term] = [CrossEntropy(training.label_smoothing, model.expects_scores)]
-    if model.ponder_weight is not None:
-        terms.append(PonderCost(model))
-    terms.append(LayerLosses(model, replicas * training.accumulate_steps))
-    terms += [term for term in further if term is not None]
-    return Objective(model, terms)
+    make = registry.supervisions.get(training.supervision)
+    terms, carried = make(model, hparams, replicas * training.accumulate_steps)
+    every = [*terms, *(term for term in further if term is not None)]
+    return Objective(model, every, carried)

@@ -1,9 +1,8 @@
-"""Checkpoints of a training: every variable and value that decides how it goes on."""
+"""Checkpoints of a training: its ``TrainState``, saved and restored."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow as tf
 
@@ -12,19 +11,10 @@ from ut_tf.storage.checkpoints import CheckpointStore, read_state, restore
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
+from ut_tf.training.train_state import TrainState
 
 # What a checkpoint holds besides the numbers, about.
 _INDEX_BYTES = 50_000
-
-
-def training_checkpoint(model: Any, optimizer: Optimizer) -> Any:
-    """The tf.train.Checkpoint of weights, random states, the optimizer's state and averages."""
-    return tf.train.Checkpoint(
-        model=model,
-        random_states=_random_states(model),
-        optimizer=tf.train.Checkpoint(**optimizer.state()),
-        averages=optimizer.averages,
-    )
 
 
 class Saver:
@@ -32,33 +22,43 @@ class Saver:
 
     Args:
       store: of the run directory.
-      model: that is trained.
-      optimizer: of its weights.
+      state: everything that a checkpoint holds.
       workers: must all find the same checkpoint.
     """
 
-    def __init__(
-        self, store: CheckpointStore, model: Any, optimizer: Optimizer, workers: Workers
-    ) -> None:
-        self.optimizer = optimizer
+    def __init__(self, store: CheckpointStore, state: TrainState, workers: Workers) -> None:
         self._store = store
+        self._state = state
         self._workers = workers
-        self._checkpoint = training_checkpoint(model, optimizer)
-        weights = sum(math.prod(weight.shape) for weight in model.trainable_variables)
-        self._needed_bytes = 4 * weights * (4 if optimizer.averages else 3) + _INDEX_BYTES
+        weights = sum(math.prod(weight.shape) for weight in state.model.trainable_variables)
+        copies = 4 if state.optimizer.averages else 3
+        self._needed_bytes = 4 * weights * copies + _INDEX_BYTES
         self._saved_step = -1
 
-    def save(self, state: TrainingState) -> None:
-        """Saves a checkpoint, where there is none of this step.
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer whose state is saved."""
+        return self._state.optimizer
+
+    def save(self, progress: TrainingState) -> None:
+        """Saves a checkpoint, where there is none of this step. All workers must call it at the
+        same point.
 
         Raises:
           UserError: the disk is full or not writable.
         """
-        if not self._workers.is_chief or self._saved_step == state.step:
+        if self._saved_step == progress.step:
             return
-        values = {**state.to_dict(), "averaged": bool(self.optimizer.averages)}
-        self._store.save(state.step, self._checkpoint, values, self._needed_bytes)
-        self._saved_step = state.step
+        carried = self._state.carried_by(self._workers)
+        if self._workers.is_chief:
+            checkpoint = self._state.checkpoint(carried)
+            values = {
+                **progress.to_dict(),
+                "averaged": bool(self.optimizer.averages),
+                "carry": [[value.dtype.name, value.shape.as_list()] for value in carried],
+            }
+            self._store.save(progress.step, checkpoint, values, self._needed_bytes)
+        self._saved_step = progress.step
 
     def restore(self) -> TrainingState:
         """Restores the newest intact checkpoint, if any; returns where training stands.
@@ -80,7 +80,12 @@ class Saver:
                     " trained on: train in the run that they are from, or begin another with"
                     f" `warm_start_from`={self._store.folder.parent}."
                 )
-            restore(directory, self._checkpoint)
+            carried = [
+                tf.Variable(tf.zeros(shape, dtype), trainable=False)
+                for dtype, shape in values.get("carry", [])
+            ]
+            restore(directory, self._state.checkpoint(carried))
+            self._state.restored = [variable.numpy() for variable in carried]
             state = TrainingState.from_dict(values)
         if self._workers.total(float(state.step)) != state.step * self._workers.count:
             raise UserError(
@@ -90,6 +95,7 @@ class Saver:
         if self._workers.is_chief and directory is not None:
             self._take_over(state)
         self._saved_step = state.step
+        self._state.progress = state
         return state
 
     def _take_over(self, state: TrainingState) -> None:
@@ -102,9 +108,3 @@ class Saver:
             state.best_step = state.best_value = state.best_loss = None
         self._store.mark_best(state.best_step)
         self._store.prune(state.best_step)
-
-
-def _random_states(model: Any) -> list[Any]:
-    """The variables of a model's random generators, which TensorFlow's checkpoints do not find."""
-    weights = {id(weight) for weight in model.weights}
-    return [variable.value for variable in model.variables if id(variable) not in weights]

@@ -2,15 +2,17 @@
 
 ::
 
-    step = TrainingStep(model, optimizer, hparams, workers, batches.element_spec)
-    report = step.update([batch])  # tensors by name, on the device; nothing waits for them
-    (values,) = step.read([report])  # StepReports
+    step = TrainingStep(model, optimizer, run, workers, batches.element_spec)
+    report, carry = step.update([batch])         # on the device; nothing waits for them
+    report, carry = step.update([batch], carry)
+    (values,) = step.read([report])              # StepReports
 
-The objective (``objective.py``) says what is counted and what is lost. Each replica counts its
+The objective (``objective.py``) counts, loses and carries. Each replica counts its
 share of the global batch. The counts are added up over replicas and the batches of
 ``accumulate_steps`` before any gradient is taken: every replica divides its sums by the global
 count, and gradients need only be added up. So k accumulated batches give the update of one large
-batch.
+batch. The model finds the run's seed and the number of the update in its features as "update": what
+it draws from them is the same on all replicas and in all accumulated batches.
 """
 
 from __future__ import annotations
@@ -37,13 +39,20 @@ class TrainingStep:
       hparams: resolved.
       workers: whose strategy runs the replicas.
       batch_spec: element_spec of ``Workers.share_of`` the data set.
+      seed: of the run.
     """
 
     def __init__(
-        self, model: Any, optimizer: Optimizer, hparams: HParams, workers: Workers, batch_spec: Any
+        self,
+        model: Any,
+        optimizer: Optimizer,
+        hparams: HParams,
+        workers: Workers,
+        batch_spec: Any,
+        seed: int = 0,
     ) -> None:
         training = hparams.training
-        self._model = model
+        self._seed = seed
         self._optimizer = optimizer
         self._training = training
         self._workers = workers
@@ -60,25 +69,45 @@ class TrainingStep:
                     for weight in self._weights
                 ]
         # Unknown lengths in the signature: a new bucket's shape must not trace the function again.
-        self._count = _graph(self._run_count, batch_spec)
-        self._whole = _graph(self._run_whole, batch_spec)
+        self._start = _graph(self._run_start, batch_spec)
+        carry_spec = self._carry_spec()
+        self._count = _graph(self._run_count, batch_spec, carry_spec)
+        self._whole = _graph(self._run_whole, batch_spec, carry_spec)
         if self._accumulates:
             counts = self._count.get_concrete_function().structured_outputs
             spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, counts)
-            self._part = _graph(self._run_part, batch_spec, spec)
+            self._part = _graph(self._run_part, batch_spec, spec, carry_spec)
         self._apply = _graph(self._run_apply)
 
-    def update(self, batches: Sequence[Any]) -> Any:
+    def start(self, batches: Sequence[Any]) -> list[Any]:
+        """Returns what is carried into the first update, given its global batches: for each of them
+        a structure of each replica's tensors; () where the objective carries nothing.
+        """
+        if not self.objective.carries:
+            return [()] * len(batches)
+        return [self._start(batch) for batch in batches]
+
+    def update(
+        self, batches: Sequence[Any], carry: Sequence[Any] | None = None
+    ) -> tuple[Any, list[Any]]:
         """Updates the weights once from ``accumulate_steps`` global batches.
 
+        Args:
+          batches: global batches.
+          carry: from the update before or ``start``, one for each batch; None: from ``start``.
+
         Returns:
-          The report, tensors by name, for ``read``.
+          (the report, tensors by name, for ``read``; what is carried into the next update).
         """
+        carry = self.start(batches) if carry is None else carry
         if not self._accumulates:
-            return self._whole(batches[0])
-        counts = _added([self._count(batch) for batch in batches])
-        sums = _added([self._part(batch, counts) for batch in batches])
-        return self._apply(counts, sums)
+            report, after = self._whole(batches[0], carry[0])
+            return report, [after]
+        pairs = list(zip(batches, carry, strict=True))
+        counts = _added([self._count(*pair) for pair in pairs])
+        parts = [self._part(batch, counts, carried) for batch, carried in pairs]
+        sums = _added([part for part, _ in parts])
+        return self._apply(counts, sums), [after for _, after in parts]
 
     @property
     def graph(self) -> Any:
@@ -96,31 +125,48 @@ class TrainingStep:
             for row in range(len(reports))
         ]
 
-    def _run_count(self, batch: Any) -> Any:
-        def replica(batch: Any) -> Any:
-            features = self._workers.part_of_replica(batch)
-            return self._sum_over_replicas(self.objective.counts(features))
+    def _carry_spec(self) -> Any:
+        if not self.objective.carries:
+            return ()
+        carry = self._start.get_concrete_function().structured_outputs
+        return tf.nest.map_structure(tf.type_spec_from_value, carry)
 
-        return self._anywhere(self._strategy.run(replica, args=(batch,)))
-
-    def _run_whole(self, batch: Any) -> Any:
+    def _run_start(self, batch: Any) -> Any:
         def replica(batch: Any) -> Any:
-            features = self._workers.part_of_replica(batch)
-            counts = self._sum_over_replicas(self.objective.counts(features))
-            gradients, sums = self._gradients(features, counts)
+            return self.objective.start(self._features(batch))
+
+        return self._strategy.run(replica, args=(batch,))
+
+    def _run_count(self, batch: Any, carry: Any) -> Any:
+        def replica(batch: Any, carry: Any) -> Any:
+            return self._sum_over_replicas(self.objective.counts(self._features(batch), carry))
+
+        return self._anywhere(self._strategy.run(replica, args=(batch, carry)))
+
+    def _run_whole(self, batch: Any, carry: Any) -> Any:
+        def replica(batch: Any, carry: Any) -> Any:
+            features = self._features(batch)
+            counts = self._sum_over_replicas(self.objective.counts(features, carry))
+            gradients, sums, after = self._compiled(self._gradients)(
+                features, counts, carry, self._optimizer.loss_scale
+            )
             gradients, sums = self._sum_over_replicas((gradients, sums))
-            return self._finish(gradients, counts, sums)
+            return self._finish(gradients, counts, sums), after
 
-        return self._anywhere(self._strategy.run(replica, args=(batch,)))
+        report, after = self._strategy.run(replica, args=(batch, carry))
+        return self._anywhere(report), after
 
-    def _run_part(self, batch: Any, counts: Any) -> Any:
-        def replica(batch: Any) -> Any:
-            gradients, sums = self._gradients(self._workers.part_of_replica(batch), counts)
+    def _run_part(self, batch: Any, counts: Any, carry: Any) -> Any:
+        def replica(batch: Any, carry: Any) -> Any:
+            gradients, sums, after = self._compiled(self._gradients)(
+                self._features(batch), counts, carry, self._optimizer.loss_scale
+            )
             for total, gradient in zip(self._sums, gradients, strict=True):
                 tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
-            return self._sum_over_replicas(sums)
+            return self._sum_over_replicas(sums), after
 
-        return self._anywhere(self._strategy.run(replica, args=(batch,)))
+        sums, after = self._strategy.run(replica, args=(batch, carry))
+        return self._anywhere(sums), after
 
     def _run_apply(self, counts: Any, sums: Any) -> Any:
         def replica() -> Any:
@@ -134,25 +180,34 @@ class TrainingStep:
 
         return self._anywhere(self._strategy.run(replica))
 
-    def _gradients(self, features: Any, counts: dict[str, Any]) -> tuple[list[Any], Sums]:
-        """Gradients of the replica's share of the loss, times the loss scale, and its sums."""
+    def _features(self, batch: Any) -> dict[str, Any]:
+        """The replica's part of a batch, with the seed and number of the update, int64 [2]."""
+        number = tf.cast(self._optimizer.iterations, tf.int64) + 1
+        update = tf.stack([tf.constant(self._seed, tf.int64), number])
+        return {**self._workers.part_of_replica(batch), "update": update}
 
-        def compute(features: Any, counts: Any, scale: Any) -> tuple[list[Any], Sums]:
-            with tf.GradientTape() as tape:
-                sums = self.objective.sums(features, counts)
-                scaled = sums.loss * scale
-            gradients = tape.gradient(
-                scaled, [weight.value for weight in self._weights], unconnected_gradients="zero"
-            )
-            return [
-                tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients
-            ], tf.nest.map_structure(tf.stop_gradient, sums)
+    def _gradients(
+        self, features: Any, counts: dict[str, Any], carry: Any, scale: Any
+    ) -> tuple[list[Any], Sums, Any]:
+        """Gradients of the replica's share of the loss, times `scale`, its sums, and what it
+        carries.
+        """
+        with tf.GradientTape() as tape:
+            sums, after = self.objective.sums(features, counts, carry)
+            scaled = sums.loss * scale
+        weights = [weight.value for weight in self._weights]
+        gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
+        dense = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
+        return dense, tf.nest.map_structure(tf.stop_gradient, sums), after
 
-        if self._training.jit_compile:
-            # Made again for each replica's trace, since XLA cannot take in the sums over replicas
-            # around it.
-            compute = tf.function(compute, autograph=False, jit_compile=True)
-        return compute(features, counts, self._optimizer.loss_scale)
+    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, compiled by XLA where that is asked for."""
+        if not self._training.jit_compile:
+            return function
+        # Made again for each replica's trace, since XLA cannot take in the sums over replicas
+        # around it.
+        compiled: Callable[..., Any] = tf.function(function, autograph=False, jit_compile=True)
+        return compiled
 
     def _finish(
         self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums

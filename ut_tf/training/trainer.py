@@ -84,6 +84,7 @@ from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams, trial_name
 from ut_tf.training.trackers import check_tracker, make_tracker
+from ut_tf.training.train_state import TrainState
 from ut_tf.training.warm_start import refuse_other_vocabulary
 
 # Updates after which a mean ponder time that does not move is told.
@@ -214,10 +215,15 @@ class _Parts:
     optimizer: Optimizer
     store: CheckpointStore
     saver: Saver
-    state: TrainingState
+    train_state: TrainState
     curriculum: Curriculum | None
     evaluator: Evaluator
     progress: ProgressLine
+
+    @property
+    def state(self) -> TrainingState:
+        """Where training stands."""
+        return self.train_state.progress
 
     @property
     def ended(self) -> StoppedBy | None:
@@ -259,7 +265,8 @@ def _make_parts(
         check_agreement(workers, facts_of(run, steps, digest))
     model, optimizer = _make_network(run, workers, warm_start)
     store = CheckpointStore(run.output_dir, keep or training.keep_checkpoint_max)
-    saver = Saver(store, model, optimizer, workers)
+    train_state = TrainState(model, optimizer)
+    saver = Saver(store, train_state, workers)
     state = saver.restore()
     curriculum = _make_curriculum(run, problem, workers, state)
     evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
@@ -275,7 +282,7 @@ def _make_parts(
         optimizer,
         store,
         saver,
-        state,
+        train_state,
         curriculum,
         evaluator,
         progress,
@@ -328,7 +335,7 @@ def _updates(
         batches = TrainingBatches(_make_datasets(parts), workers, state.position)
         stack.callback(batches.close)
         step = TrainingStep(
-            parts.model, parts.optimizer, run.hparams, workers, batches.element_spec
+            parts.model, parts.optimizer, run.hparams, workers, batches.element_spec, run.seed
         )
         speedometer = Speedometer()
         reports = PendingReports(
@@ -353,7 +360,8 @@ def _updates(
         ended = TrainingLoop(
             step,
             batches,
-            state,
+            parts.train_state,
+            workers,
             reports,
             [*logging, *hooks, *endings],
             run.hparams.training.accumulate_steps,

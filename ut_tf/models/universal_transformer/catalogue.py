@@ -1,4 +1,4 @@
-"""The cells, halting forms and exit rules of a Universal Transformer, by name."""
+"""The cells, halting forms, training depths and exit rules of a Universal Transformer, by name."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ HALTING_FORMS = {
         f"{_HALTING}.pondernet:PonderNet",
         "trained by the loss of every step's answer",
         attributes={"trains_all_steps": True},
+    ),
+}
+
+TRAIN_DEPTHS = {
+    "fixed": Entry(
+        "ut_tf.models.universal_transformer.train_depth:fixed", "the same in every update"
     ),
 }
 

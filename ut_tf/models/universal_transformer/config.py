@@ -39,6 +39,10 @@ class RecurrenceConfig(StepsConfig):
     """How the block's output and the state combine: basic (the output is the new state), highway,
     skip, dwa (depth-wise attention over the states of all steps so far), gru, lstm.
     """
+    train_depth: str = option("fixed", names_of="train_depths", is_detail=True)
+    """How many steps an update takes: fixed (num_steps, or as the halting form decides), or drawn
+    anew for each update.
+    """
     recurrence_layers: int = option(1, at_least=1, is_structure=True)
     """Blocks that one recurrent step applies in turn, each with weights of its own."""
     mix_layers_before: int = option(0, at_least=0, is_structure=True)
@@ -221,7 +225,7 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f"halting={self.halting} answers from the states of every step, so no layers can"
                 " follow: it needs mix_layers_after=0"
             )
-        mistakes += self._impossible_coordinates()
+        mistakes += self._impossible_coordinates() + self._impossible_draws()
         return mistakes + self._impossible_depths() + self._impossible_exits()
 
     def _impossible_coordinates(self) -> list[str]:
@@ -245,6 +249,26 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f" {self.position} with {self.position_every_step}"
             )
         return mistakes
+
+    def _impossible_draws(self) -> list[str]:
+        if self.train_depth == "fixed":
+            return []
+        needed = {
+            "halting": ("none", self.halting),
+            "steps_per_position": (0, self.steps_per_position),
+            "position_shift": ("none", self.position_shift),
+        }
+        mistakes = [
+            f"train_depth={self.train_depth} draws one depth for all positions: it needs"
+            f" {name}={value}, not {found}"
+            for name, (value, found) in needed.items()
+            if found != value
+        ]
+        return mistakes + [
+            f"train_depth={self.train_depth} draws other depths than num_steps, which {learned}"
+            f" cannot do: use {instead}"
+            for learned, instead in self._learned_per_step()
+        ]
 
     def _impossible_exits(self) -> list[str]:
         if self.eval_exit == "none":

@@ -37,13 +37,28 @@ class Depth:
 
     Attributes:
       layers: Keras layers that it calls, which may add losses.
+      without_gradient: int32 [], the first steps, through which no gradient flows; None: it flows
+        through all.
+      halts: whether positions stop at different steps.
     """
 
     layers: tuple[Any, ...] = ()
+    without_gradient: Any = None
+    halts: bool = False
 
     def __init__(self, bound: Any, final_state: FinalState) -> None:
         self.bound = bound
         self.final_state = final_state
+
+    @property
+    def unrolls(self) -> bool:
+        """Whether the steps are known when a graph is made, and nothing is kept of them."""
+        return type(self) is Depth
+
+    @property
+    def most_with_gradient(self) -> int | None:
+        """The most steps with gradient, where they are bounded; XLA needs the bound to train."""
+        return self.bound if isinstance(self.bound, int) else None
 
     def start(self, carry: Carry, counted: Any) -> Any:
         """Returns what is kept before the first step.
@@ -103,6 +118,21 @@ class Depth:
         """Returns what ``details`` reads of what is kept, float32 [..., width], or None."""
         del kept
 
+    def result(
+        self, carry: Carry, kept: Any, counted: Any, mask: Any, taken: Any
+    ) -> tuple[Any, RecurrenceDetails]:
+        """Returns (the result [batch, length, hidden_size], RecurrenceDetails) of a loop over all
+        positions.
+
+        Args:
+          carry, kept: after the last step.
+          counted: float32 [batch, length], 0 for positions that took no step.
+          mask: float32 [batch, length], 0 on padding.
+          taken: int32 [] or a number, steps.
+        """
+        computed = tf.cast(taken, tf.float32) * tf.ones_like(counted)
+        return self.output(carry, kept), self.details(self.record(kept), mask, computed)
+
     def details(self, record: Any, mask: Any, computed_steps: Any) -> RecurrenceDetails:
         """Returns the record of the loop.
 
@@ -117,6 +147,31 @@ class Depth:
         return RecurrenceDetails(times, tf.zeros_like(times), mask)
 
 
+class Drawn(Depth):
+    """A number of steps that is drawn for the call, of which the first have no gradient.
+
+    Args:
+      without_gradient, with_gradient: int32 [] each, steps.
+      backprop_steps: the most steps with gradient.
+      final_state: as of ``Depth``.
+    """
+
+    def __init__(
+        self,
+        without_gradient: Any,
+        with_gradient: Any,
+        backprop_steps: int,
+        final_state: FinalState,
+    ) -> None:
+        super().__init__(without_gradient + with_gradient, final_state)
+        self.without_gradient = without_gradient
+        self.backprop_steps = backprop_steps
+
+    @property
+    def most_with_gradient(self) -> int:
+        return self.backprop_steps
+
+
 class DepthPerExample(Depth):
     """Each example's own number of steps.
 
@@ -124,6 +179,8 @@ class DepthPerExample(Depth):
       steps: int32 [batch].
       final_state: as of ``Depth``.
     """
+
+    halts = True
 
     def __init__(self, steps: Any, final_state: FinalState) -> None:
         super().__init__(tf.reduce_max(steps), final_state)
@@ -177,6 +234,8 @@ class UntilHalted(Depth):
       bound: the most steps.
       keeps_probabilities: whether halting probabilities are recorded.
     """
+
+    halts = True
 
     def __init__(self, halting: Halting, bound: int, keeps_probabilities: bool = True) -> None:
         super().__init__(bound, lambda carry: carry.state)
@@ -287,6 +346,8 @@ class EarlyExit(Depth):
         none.
     """
 
+    halts = True
+
     def __init__(
         self, depth: UntilHalted, rule: ExitRule, head: Callable[[Any], Any] | None
     ) -> None:
@@ -384,13 +445,10 @@ class AllSteps(Depth):
         del index, carry, new, before, after
         return None
 
-    def result(self, kept: Answers, counted: Any) -> tuple[Any, RecurrenceDetails]:
-        """Returns (the output, float32 [batch, length, hidden_size]; RecurrenceDetails).
-
-        Args:
-          kept: after the last step.
-          counted: float32 [batch, length], 1 for positions that ponder.
-        """
+    def result(
+        self, carry: Carry, kept: Answers, counted: Any, mask: Any, taken: Any
+    ) -> tuple[Any, RecurrenceDetails]:
+        del carry, mask, taken
         log_odds, states = kept.log_odds.stack(), kept.states.stack()
         output, fields = self.halting.over_all_steps(
             tf.ensure_shape(log_odds, [self.bound, *log_odds.shape[1:]]),

@@ -88,19 +88,34 @@ class WholeLoop:
         return carry, [tf.stack(part) for part in zip(*records, strict=True)]
 
     def repeated(
-        self, depth: Depth, carry: Carry, counted: Any, first: Any = 0
+        self, depth: Depth, carry: Carry, counted: Any
     ) -> tuple[Carry, Any, Any, list[Any]]:
-        """Takes steps while `depth` goes on.
+        """Takes steps while `depth` goes on. What is asked for besides the result, and the losses
+        that layers add, are those of the steps with gradient.
 
         Args:
           depth: Depth.
           carry: before the first step.
           counted: float32 [batch, length], 0 for positions that take no step.
-          first: int32 [] or a number, of the first step.
 
         Returns:
           (the carry, what the depth kept, int32 [] steps taken, the attention weights of the
           steps).
+        """
+        first: Any = 0
+        if depth.without_gradient is not None:
+            first = depth.without_gradient
+            carry, *_ = self._loop(Depth(first, depth.final_state), carry, counted, 0)
+            carry = tf.nest.map_structure(tf.stop_gradient, carry)
+        carry, kept, index, records, add_losses = self._loop(depth, carry, counted, first)
+        add_losses()
+        return carry, kept, index, records
+
+    def _loop(
+        self, depth: Depth, carry: Carry, counted: Any, first: Any
+    ) -> tuple[Carry, Any, Any, list[Any], Callable[[], None]]:
+        """Takes the steps from `first` on; returns what ``repeated`` does, and a function that adds
+        the losses of the steps to the layers'.
         """
         losses = LoopLosses([*self.step.layers, *depth.layers])
 
@@ -116,19 +131,18 @@ class WholeLoop:
             tf.convert_to_tensor(first),
             carry,
             depth.start(carry, counted),
-            self._arrays(depth.bound),
+            self._arrays(depth.bound - first),
             losses.start(),
         )
         # maximum_iterations lets XLA take the gradient of the loop.
-        most = depth.bound if isinstance(depth.bound, int) else None
         index, carry, kept, records, added = tf.while_loop(
             lambda index, _, kept, *__: depth.goes_on(index, kept),
             body,
             start,
-            maximum_iterations=most,
+            maximum_iterations=depth.most_with_gradient,
         )
-        losses.add(added)
-        return carry, kept, index - first, [array.stack() for array in records]
+        stacked = [array.stack() for array in records]
+        return carry, kept, index, stacked, lambda: losses.add(added)
 
     def with_attention(self, details: RecurrenceDetails, attention: list[Any]) -> RecurrenceDetails:
         """Returns the details with the attention weights of all layers of all steps."""

@@ -81,7 +81,10 @@ def make_recurrence(
         with_step_outputs=with_step_outputs,
         with_position_outputs=with_position_outputs,
     )
+    train_depth = make_part(registry.train_depths.get(config.train_depth), config)
     depth = max(halting.max_steps(training) for training in (True, False))
+    if train_depth is not None:
+        depth = max(depth, train_depth.max_steps)
     options = {
         "causal": causal,
         "with_memory": with_memory,
@@ -116,6 +119,7 @@ def make_recurrence(
         cell=cell,
         halting=halting,
         coordinates=coordinates,
+        train_depth=train_depth,
         exit_rule=make_exit_rule(config, with_position_outputs),
         final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
         name=name,

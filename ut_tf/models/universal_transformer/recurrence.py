@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked
 from ut_tf.ids import is_compiled_by_xla
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.composite import Composite, build_parts
@@ -38,6 +38,7 @@ from ut_tf.models.universal_transformer.depth import (
     AllSteps,
     Depth,
     DepthPerExample,
+    Drawn,
     EarlyExit,
     UntilHalted,
 )
@@ -46,6 +47,7 @@ from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.loops import LoopInputs, Watch, WholeLoop
 from ut_tf.models.universal_transformer.position_loop import PositionHalting, PositionLoop
 from ut_tf.models.universal_transformer.step import Carry, RecurrentStep
+from ut_tf.models.universal_transformer.train_depth import TrainDepth
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -59,6 +61,7 @@ class Recurrence(OptionalOutputs, Composite):
       coordinates: what is added to the states, or concatenated with them, before each step.
       exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
+      train_depth: ``TrainDepth`` that draws the depth in training, or None.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
       halting_compute: "compact": positions that have halted are not computed; "dense": all are;
@@ -91,6 +94,7 @@ class Recurrence(OptionalOutputs, Composite):
         coordinates: Coordinates,
         exit_rule: ExitRule | None = None,
         final_norm: Any = None,
+        train_depth: TrainDepth | None = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
         halting_compute: str = "auto",
@@ -103,6 +107,9 @@ class Recurrence(OptionalOutputs, Composite):
         self.halting_unit = halting
         self.exit_rule = exit_rule
         self.final_norm = final_norm
+        self.train_depth = train_depth
+        # For calls without the number of the update, as in ``fit``.
+        self.depth_seeds = None if train_depth is None else keras.random.SeedGenerator()
         self.position_every_step = position_every_step
         self.use_memory_as_final_state = use_memory_as_final_state
         self.halting_compute = halting_compute
@@ -150,8 +157,9 @@ class Recurrence(OptionalOutputs, Composite):
         loop_inputs = LoopInputs(inputs, signal, context, training)
         watch = Watch(given.observer, given.return_attention, self.finish)
         depth, mask = self._depth(given, training), tf.cast(mask, tf.float32)
-        carry = self.recurrent_step.start(inputs)
-        states, details = self._run(depth, loop_inputs, watch, carry, mask)
+        carries = given.carry is not None
+        carry = Carry(*given.carry) if carries else self.recurrent_step.start(inputs)
+        states, details = self._run(depth, loop_inputs, watch, carry, mask, carries)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
@@ -169,6 +177,8 @@ class Recurrence(OptionalOutputs, Composite):
                     " of them out."
                 )
             return DepthPerExample(given.steps, self._final_state)
+        if training and self.train_depth is not None:
+            return self._drawn(self.train_depth, given)
         bound = unit.max_steps(training)
         if unit.dynamic and training and unit.trains_all_steps:
             return AllSteps(unit, bound)
@@ -176,25 +186,60 @@ class Recurrence(OptionalOutputs, Composite):
             return self._exiting(UntilHalted(unit, bound), rule, given.head, self.finish)
         return UntilHalted(unit, bound) if unit.dynamic else Depth(bound, self._final_state)
 
+    def _drawn(self, train_depth: TrainDepth, given: StackInputs) -> Drawn:
+        """The depth that is drawn for a call in training."""
+        seed = given.update
+        if seed is None:
+            assert self.depth_seeds is not None
+            seed = tf.cast(self.depth_seeds.next(), tf.int64)
+        without, with_gradient = train_depth.draw(seed)
+        most = train_depth.backprop_steps
+        # The loop would end there without a word.
+        check = tf.debugging.assert_less_equal(
+            with_gradient,
+            most,
+            marked(
+                f"{type(train_depth).__name__}.draw gave more steps with gradient than its"
+                f" backprop_steps={most}: draw fewer, or raise it."
+            ),
+        )
+        with tf.control_dependencies([check]):
+            return Drawn(without, tf.identity(with_gradient), most, self._final_state)
+
     def _run(
-        self, depth: Depth, given: LoopInputs, watch: Watch, carry: Carry, mask: Any
+        self,
+        depth: Depth,
+        given: LoopInputs,
+        watch: Watch,
+        carry: Carry,
+        mask: Any,
+        carries: bool,
     ) -> tuple[Any, RecurrenceDetails]:
-        """Runs the loop that suits the depth; returns (states, RecurrenceDetails)."""
+        """Runs the loop that suits the depth.
+
+        Args:
+          depth: of the call.
+          given, watch: of the loop.
+          carry: before the first step.
+          mask: float32 [batch, length], 0 on padding.
+          carries: whether the details hold the carry after the last step.
+
+        Returns:
+          (states, RecurrenceDetails).
+        """
         step, counted = self.recurrent_step, self.halting_unit.counted(mask)
-        loop = WholeLoop(step, given, watch)
-        if type(depth) is Depth:
-            carry, attention = loop.unrolled(depth, carry)
-            details = depth.details(None, mask, None)
-            return depth.output(carry, ()), loop.with_attention(details, attention)
-        if not isinstance(depth, AllSteps) and self._skips_halted(watch):
+        if depth.halts and not carries and self._skips_halted(watch):
             return CompactLoop(step, given).repeated(depth, carry, counted, mask)
-        carry, kept, taken, attention = loop.repeated(depth, carry, counted)
-        if isinstance(depth, AllSteps):
-            states, details = depth.result(kept, counted)
+        loop = WholeLoop(step, given, watch)
+        kept: Any = ()
+        if depth.unrolls:
+            taken = depth.bound
+            carry, attention = loop.unrolled(depth, carry)
         else:
-            computed = tf.cast(taken, tf.float32) * tf.ones_like(counted)
-            details = depth.details(depth.record(kept), mask, computed)
-            states = depth.output(carry, kept)
+            carry, kept, taken, attention = loop.repeated(depth, carry, counted)
+        states, details = depth.result(carry, kept, counted, mask, taken)
+        if carries:
+            details = details._replace(carry=carry)
         return states, loop.with_attention(details, attention)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:

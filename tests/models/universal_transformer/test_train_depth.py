@@ -1,0 +1,183 @@
+"""Depths that are drawn in training: one trace, truncated gradients, the same on all replicas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.toy import mirrored, run_steps, toy_run
+from ut_tf import registry
+from ut_tf.errors import UserError
+from ut_tf.layers.contracts import StackInputs
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.parts import make_recurrence
+from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.models.universal_transformer.train_depth import TrainDepth
+
+BACKPROP_STEPS = 2
+MAX_STEPS = 9
+
+
+class Told(TrainDepth):
+    """The numbers of the seed, which a test chooses."""
+
+    max_steps = MAX_STEPS
+    backprop_steps = MAX_STEPS
+
+    def draw(self, seed: Any) -> tuple[Any, Any]:
+        seed = tf.cast(seed, tf.int32)
+        return seed[0], seed[1]
+
+
+class Spread(TrainDepth):
+    """Evenly from 1 to MAX_STEPS."""
+
+    max_steps = MAX_STEPS
+    backprop_steps = BACKPROP_STEPS
+
+    def draw(self, seed: Any) -> tuple[Any, Any]:
+        steps = tf.random.stateless_uniform([], seed, 1, MAX_STEPS + 1, tf.int32)
+        with_gradient = tf.minimum(steps, BACKPROP_STEPS)
+        return steps - with_gradient, with_gradient
+
+
+class Beyond(Told):
+    """Draws more steps with gradient than it says."""
+
+    backprop_steps = 1
+
+
+@pytest.fixture(autouse=True)
+def _own_depths(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"told": Told, "spread": Spread, "beyond": Beyond}
+    for name, depth in own.items():
+        monkeypatch.setitem(registry.train_depths._registered, name, (depth, __file__))
+
+
+INPUTS = tf.random.stateless_normal([2, 5, 16], [1, 2])
+TARGETS = tf.random.stateless_normal([2, 5, 16], [3, 4])
+
+
+def _recurrence(train_depth: str = "told") -> Recurrence:
+    config = UniversalTransformerConfig(
+        hidden_size=16,
+        filter_size=32,
+        num_heads=2,
+        num_steps=3,
+        step_encoding="none",
+        dropout=0.0,
+        train_depth=train_depth,
+    )
+    recurrence = make_recurrence(config.resolved())
+    recurrence.build([None, None, 16])
+    return recurrence
+
+
+def _gradients(call: Any, weights: list[Any]) -> list[Any]:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(call() - TARGETS))
+    gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
+    return [loss.numpy(), *(tf.convert_to_tensor(gradient).numpy() for gradient in gradients)]
+
+
+def test_the_gradient_is_that_of_the_last_steps_from_a_constant_state() -> None:
+    recurrence = _recurrence()
+    weights = [weight.value for weight in recurrence.trainable_variables]
+
+    @tf.function(autograph=False)
+    def states(update: Any, carry: Any = None) -> Any:
+        given = StackInputs(update=update, carry=carry)
+        return recurrence(INPUTS, given=given, training=True)[0]
+
+    start = recurrence.recurrent_step.start(INPUTS)
+    middle = states(tf.constant([0, 7], tf.int64), start)
+    truncated = _gradients(lambda: states(tf.constant([7, 2], tf.int64), start), weights)
+    constant = _gradients(
+        lambda: states(tf.constant([0, 2], tf.int64), start._replace(state=middle)), weights
+    )
+    whole = _gradients(lambda: states(tf.constant([0, 9], tf.int64), start), weights)
+    for one, other in zip(truncated, constant, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * np.abs(other).max())
+    assert truncated[0] == pytest.approx(whole[0], rel=1e-5)
+    assert max(np.abs(a - b).max() for a, b in zip(truncated, whole, strict=True)) > 1e-3
+
+
+def test_one_trace_serves_all_depths() -> None:
+    recurrence, depths = _recurrence(), []
+
+    @tf.function(autograph=False)
+    def call(update: Any) -> Any:
+        _, details = recurrence(INPUTS, given=StackInputs(update=update), training=True)
+        return details.ponder_times[0, 0]
+
+    for without in range(8):
+        depths.append(float(call(tf.constant([without, 2], tf.int64))))
+    assert depths == [without + 2.0 for without in range(8)]
+    assert call.experimental_get_tracing_count() == 1
+
+
+def test_more_steps_with_gradient_than_declared_are_refused() -> None:
+    given = StackInputs(update=tf.constant([0, 2], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Beyond.*backprop_steps"):
+        _recurrence("beyond")(INPUTS, given=given, training=True)
+
+
+def test_evaluation_never_draws() -> None:
+    recurrence = _recurrence()
+    given = StackInputs(update=tf.constant([5, 2], tf.int64))
+    _, details = recurrence(INPUTS, given=given, training=False)
+    assert details.ponder_times.numpy().tolist() == [[3.0] * 5] * 2
+
+
+def test_calls_without_an_update_draw_by_themselves() -> None:
+    recurrence = _recurrence("spread")
+    times = {
+        float(recurrence(INPUTS, training=True)[1].ponder_times[0, 0].numpy()) for _ in range(20)
+    }
+    assert len(times) > 3 and min(times) >= 1 and max(times) <= MAX_STEPS
+
+
+@pytest.mark.parametrize(
+    ("replicas", "accumulate"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.slow)]
+)
+def test_replicas_and_accumulated_batches_draw_the_same(
+    replicas: int, accumulate: int, tmp_path: Path
+) -> None:
+    changes = {
+        "model": "universal_transformer",
+        "train_depth": "spread",
+        "dropout": 0.0,
+        "batch_unit": "examples",
+    }
+    parts = replicas * accumulate
+    small = toy_run(tmp_path, batch_size=4, accumulate_steps=accumulate, **changes)
+    large = toy_run(tmp_path, batch_size=4 * parts, **changes)
+    strategy = mirrored(replicas) if replicas > 1 else None
+    one, _ = run_steps(small, 4, strategy)
+    other, _ = run_steps(large, 4)
+    assert [report.loss for report in one] == pytest.approx(
+        [report.loss for report in other], rel=2e-4
+    )
+
+
+def test_xla_trains_drawn_depths(tmp_path: Path) -> None:
+    changes = {"model": "universal_transformer", "train_depth": "spread", "dropout": 0.0}
+    plain, _ = run_steps(toy_run(tmp_path, **changes), 3)
+    compiled, _ = run_steps(toy_run(tmp_path, jit_compile=True, **changes), 3)
+    assert [report.loss for report in compiled] == pytest.approx(
+        [report.loss for report in plain], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("halting", "basic"), ("step_encoding", "learned"), ("steps_per_position", 0.5)],
+)
+def test_what_needs_a_depth_that_is_known_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    changes = {"train_depth": "spread", name: value}
+    with pytest.raises(UserError, match="train_depth=spread"):
+        toy_run(tmp_path, model="universal_transformer", **changes).make_model()
