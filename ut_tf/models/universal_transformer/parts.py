@@ -81,7 +81,7 @@ def make_recurrence(
         with_step_outputs=with_step_outputs,
         with_position_outputs=with_position_outputs,
     )
-    train_depth = make_part(registry.train_depths.get(config.train_depth), config)
+    train_depth = make_chosen(registry.train_depths, config, "train_depth")
     depth = max(halting.max_steps(training) for training in (True, False))
     if train_depth is not None:
         depth = max(depth, train_depth.max_steps)
