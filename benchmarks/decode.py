@@ -17,7 +17,6 @@ import argparse
 import dataclasses
 import importlib.util
 import itertools
-import json
 import os
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from machine import Machine  # noqa: E402
+from measuring import Machine, add_flags, report  # noqa: E402
 
 from ut_tf.config.families import models_with  # noqa: E402
 from ut_tf.config.fields import fields_of  # noqa: E402
@@ -55,49 +54,6 @@ class Shape:
     vocab_size: int
     length: int
 
-    @property
-    def symbols(self) -> int:
-        """Output symbols of a batch."""
-        return self.batch_size * self.length
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """One search that was timed.
-
-    Fields:
-      name: of the model.
-      compute_type: float or int8.
-      beam_size: 1: greedy.
-      shape: what was decoded.
-      seconds: of the fastest repetition.
-      cpu_seconds: processor time of this process, all threads together, in the repetition that took
-        the least.
-      first_seconds: of the first call, with tracing.
-    """
-
-    name: str
-    compute_type: str
-    beam_size: int
-    shape: Shape
-    seconds: float
-    cpu_seconds: float
-    first_seconds: float
-
-    def row(self) -> dict[str, Any]:
-        """The numbers, ready for JSON."""
-        return {
-            "model": self.name,
-            "compute_type": self.compute_type,
-            "beam_size": self.beam_size,
-            "length": self.shape.length,
-            "symbols_per_second": round(self.shape.symbols / self.seconds, 1),
-            "seconds": round(self.seconds, 4),
-            "ms_per_position": round(1e3 * self.seconds / self.shape.length, 3),
-            "cpu_ms_per_position": round(1e3 * self.cpu_seconds / self.shape.length, 3),
-            "first_seconds": round(self.first_seconds, 2),
-        }
-
 
 def measure(
     name: str,
@@ -106,23 +62,26 @@ def measure(
     shape: Shape,
     repetitions: int,
     search: Callable[[], Any],
-) -> Measurement:
-    """The seconds that `search` takes: at first, and at best of `repetitions`."""
+) -> dict[str, Any]:
+    """The numbers of a search: at best of `repetitions`, and of the first call, with tracing."""
     seconds, cpu_seconds = [], []
     for _ in range(repetitions + 1):
         began, cpu_began = time.perf_counter(), time.process_time()
         search()
         seconds.append(time.perf_counter() - began)
         cpu_seconds.append(time.process_time() - cpu_began)
-    return Measurement(
-        name,
-        compute_type,
-        beam_size,
-        shape,
-        min(seconds[1:]),
-        min(cpu_seconds[1:]),
-        seconds[0],
-    )
+    best, cpu_best = min(seconds[1:]), min(cpu_seconds[1:])
+    return {
+        "model": name,
+        "compute_type": compute_type,
+        "beam_size": beam_size,
+        "length": shape.length,
+        "symbols_per_second": round(shape.batch_size * shape.length / best, 1),
+        "seconds": round(best, 4),
+        "ms_per_position": round(1e3 * best / shape.length, 3),
+        "cpu_ms_per_position": round(1e3 * cpu_best / shape.length, 3),
+        "first_seconds": round(seconds[0], 2),
+    }
 
 
 def make_model(name: str, network: Any, vocab_size: int, policy: str) -> Any:
@@ -251,78 +210,34 @@ def save_ctranslate2(
     spec.save(folder)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as aligned lines below their names."""
-    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in lines
-    )
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The flags' values."""
     parser = argparse.ArgumentParser(
         description="Measures decoding, beside CTranslate2 where it is installed."
     )
-    add = parser.add_argument
-    add(
-        "--models",
-        default="",
-        help=(
-            "measured one after the other (default: the set's, or"
-            " universal_transformer,transformer)"
-        ),
-    )
-    add(
-        "--hparams_set",
-        default="",
-        help="sizes by name (default: d 512, filter 2048, 8 heads, 6 steps or layers)",
-    )
-    add("--hparams", default="", help='changes, "name=value,name=value"')
-    add("--vocab_size", type=int, default=8000, help="symbols (default: %(default)s)")
-    add("--batch_size", type=int, default=32, help="lines decoded at once (default: %(default)s)")
-    add(
-        "--source_length", type=int, default=25, help="symbols of each input (default: %(default)s)"
-    )
-    add(
-        "--lengths",
-        default="25",
-        help="symbols of each output, one measurement each (default: %(default)s)",
-    )
-    add("--beam_sizes", default="1,4", help="1: greedy (default: %(default)s)")
-    add(
-        "--compute_types",
-        default="float",
-        help="float, int8, or both: float,int8 (default: %(default)s)",
-    )
-    add("--dtype_policy", default="float32", help="of our models (default: %(default)s)")
-    add(
-        "--repetitions",
-        type=int,
-        default=3,
-        help="of which the fastest counts (default: %(default)s)",
-    )
-    add(
-        "--intra_op_threads",
-        type=int,
-        default=os.cpu_count(),
-        help="threads per operation, also CTranslate2's (default: the cores)",
-    )
-    add("--inter_op_threads", type=int, default=1, help="operations at once (default: 1)")
-    add(
+    for name, default, meaning in (
+        ("models", "", "default: the set's, or universal_transformer,transformer"),
+        ("hparams_set", "", "sizes by name (default: d 512, filter 2048, 6 steps or layers)"),
+        ("hparams", "", 'changes, "name=value,name=value"'),
+        ("vocab_size", 8000, "symbols"),
+        ("batch_size", 32, "lines decoded at once"),
+        ("source_length", 25, "symbols of each input"),
+        ("lengths", "25", "symbols of each output, one measurement each"),
+        ("beam_sizes", "1,4", "1: greedy"),
+        ("compute_types", "float", "float, int8, or both: float,int8"),
+        ("dtype_policy", "float32", "of our models"),
+        ("repetitions", 3, "of which the fastest counts"),
+    ):
+        shown = f"{meaning} (default: {default})" if default else meaning
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=shown)
+    parser.add_argument(
         "--ctranslate2",
         choices=["auto", "yes", "no"],
         default="auto",
         help="auto: where it is installed and the models include transformer",
     )
-    add(
-        "--peak_repetitions",
-        type=int,
-        default=8,
-        help="products before, and after, for the peak; 0: none (default: %(default)s)",
-    )
+    add_flags(parser)
+    parser.set_defaults(inter_op_threads=1)
     return parser.parse_args(argv)
 
 
@@ -383,17 +298,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     machine = Machine.now(["float32"], flags.peak_repetitions)
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
-    measurements = list(_measurements(flags, networks))
-    machine = machine.with_peaks_again()
-    rows = _compared([measurement.row() for measurement in measurements])
-    print(machine.header())
-    print(table(rows))
-    settings = {name: value for name, value in vars(flags).items() if name != "peak_repetitions"}
-    print(json.dumps({**settings, **machine.row(), "measurements": rows}))
+    rows = _compared(list(_measurements(flags, networks)))
+    report(machine.with_peaks_again(), rows, vars(flags))
     return 0
 
 
-def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterator[Measurement]:
+def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from ut_tf.inference.int8_decoder import Int8Decoder
 
     names, compute_types = _names(flags), flags.compute_types.split(",")

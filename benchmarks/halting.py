@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from machine import Machine  # noqa: E402
+from measuring import Machine, in_turns, report  # noqa: E402
 
 MODES = ("inference", "training", "greedy", "beam")
 BEAM_SIZES = {"greedy": 1, "beam": 4}
@@ -102,8 +100,8 @@ def make_recurrence(hidden_size: int, share: float, steps: int, compute: str) ->
 
 def searches(
     flags: argparse.Namespace, hidden_size: int, share: float, mode: str, compute: str
-) -> Callable[[], tuple[float, float]]:
-    """A function that decodes a batch once: (seconds, expected ponder time)."""
+) -> Callable[[], float]:
+    """A function that decodes a batch once and returns the expected ponder time."""
     import keras
     import tensorflow as tf
 
@@ -124,18 +122,17 @@ def searches(
     def search(inputs: Any) -> Any:
         return decode(model, {"inputs": inputs}, options).symbols
 
-    def once() -> tuple[float, float]:
-        began = time.perf_counter()
+    def once() -> float:
         search(inputs).numpy()
-        return time.perf_counter() - began, share * flags.steps
+        return share * flags.steps
 
     return once
 
 
 def passes(
     flags: argparse.Namespace, hidden_size: int, share: float, mode: str, compute: str
-) -> Callable[[], tuple[float, float]]:
-    """A function that runs the recurrence once: (seconds, mean ponder time)."""
+) -> Callable[[], float]:
+    """A function that runs the recurrence once and returns the mean ponder time."""
     import tensorflow as tf
 
     from ut_tf.layers.attention import padding_bias
@@ -157,10 +154,8 @@ def passes(
         gradients = tape.gradient(loss, weights, unconnected_gradients="zero") if training else []
         return [loss, tf.reduce_mean(details.ponder_times), *map(tf.reduce_sum, gradients)]
 
-    def once() -> tuple[float, float]:
-        began = time.perf_counter()
-        values = [value.numpy() for value in run(states, mask)]
-        return time.perf_counter() - began, float(values[1])
+    def once() -> float:
+        return float([value.numpy() for value in run(states, mask)][1])
 
     return once
 
@@ -171,16 +166,9 @@ def compare(flags: argparse.Namespace, hidden_size: int, share: float, mode: str
     runs = {
         compute: make(flags, hidden_size, share, mode, compute) for compute in ("dense", "compact")
     }
-    for run in runs.values():
-        run(), run()
-    seconds: dict[str, list[float]] = {compute: [] for compute in runs}
-    means = []
-    for _ in range(flags.repetitions):
-        for compute, run in runs.items():
-            elapsed, mean = run()
-            seconds[compute].append(elapsed)
-            means.append(mean)
-    dense, compact = (statistics.median(seconds[compute]) for compute in ("dense", "compact"))
+    means = [run() for run in runs.values()]
+    seconds = in_turns(runs, flags.repetitions)
+    dense, compact = (statistics.median(seconds[compute]) for compute in runs)
     return {
         "hidden_size": hidden_size,
         "mode": mode,
@@ -212,13 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mode in flags.modes.split(",")
         for share in flags.shares.split(",")
     ]
-    machine = machine.with_peaks_again()
-    print(machine.header())
-    names = list(rows[0])
-    print(" ".join(f"{name:>11}" for name in names))
-    for row in rows:
-        print(" ".join(f"{row[name]:>11}" for name in names))
-    print(json.dumps({**machine.row(), "rows": rows}))
+    report(machine.with_peaks_again(), rows, {})
     return 0
 
 

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import train  # noqa: E402
-from machine import Machine  # noqa: E402
+from measuring import Machine  # noqa: E402
 
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402

@@ -19,7 +19,6 @@ import argparse
 import contextlib
 import http.client
 import itertools
-import json
 import statistics
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from machine import Machine  # noqa: E402
+from measuring import Machine, report  # noqa: E402
 
 MODEL = "measured"
 
@@ -123,19 +122,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         {
             "setting": setting,
             "clients": count,
-            "requests_per_second": statistics.median(len(turn) / options.seconds for turn in turns),
-            "median_ms": 1000 * statistics.median(turn[len(turn) // 2] for turn in turns),
-            "p95_ms": 1000 * statistics.median(turn[int(0.95 * len(turn))] for turn in turns),
+            "requests_per_second": round(
+                statistics.median(len(turn) / options.seconds for turn in turns), 1
+            ),
+            "median_ms": round(1e3 * statistics.median(turn[len(turn) // 2] for turn in turns), 1),
+            "p95_ms": round(
+                1e3 * statistics.median(turn[int(0.95 * len(turn))] for turn in turns), 1
+            ),
         }
         for (setting, count), turns in measured.items()
     ]
-    for row in rows:
-        print(
-            f"{row['setting']:>6} {row['clients']:3} clients {row['requests_per_second']:8.1f}"
-            f" requests/s, {row['median_ms']:7.1f} ms median, {row['p95_ms']:7.1f} ms p95",
-            file=sys.stderr,
-        )
-    print(json.dumps({**machine.row(), "rows": rows}))
+    report(machine, rows, {})
     return 0
 
 

@@ -53,11 +53,6 @@ class Trained:
         function = tf.function(self._step._run_whole, autograph=False)
         return function.get_concrete_function(self.features(batch), ()).graph
 
-    @property
-    def update_graph(self) -> Any:
-        """The tf.Graph of the updates, once there was one."""
-        return self._step.graph
-
     def update(self, batch: BatchShape) -> Any:
         """One update of a batch for each replica; waits for its end and returns its report."""
         return self._step.read([self._step.update([self.features(batch)])[0]])[0]

@@ -2,7 +2,7 @@
 
     python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
     python benchmarks/train.py --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024
-    python benchmarks/train.py --peers=pytorch,pytorch_compiled  # beside the same in PyTorch
+    python benchmarks/train.py --peers=pytorch  # beside the same in PyTorch
 
 Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from machine import Machine  # noqa: E402
+from measuring import Machine, add_flags, table  # noqa: E402
 from peers import processes  # noqa: E402
 
 from ut_tf.config.hparams import HParams  # noqa: E402
@@ -268,17 +268,13 @@ def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> di
     return numbers
 
 
-def table(numbers: dict[str, dict[str, Any]]) -> str:
-    """The numbers as lines: a row for each quantity, a column for each dtype policy and peer."""
-    names = list(dict.fromkeys(name for values in numbers.values() for name in values))
-    rows = [
-        ["", *numbers],
-        *[[name, *[str(values.get(name, "")) for values in numbers.values()]] for name in names],
+def transposed(numbers: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each quantity, a column for each dtype policy and peer."""
+    names = dict.fromkeys(name for values in numbers.values() for name in values)
+    return [
+        {"": name, **{column: values.get(name) for column, values in numbers.items()}}
+        for name in names
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -288,71 +284,22 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     for name, default in DEFAULTS.items():
         parser.add_argument(f"--{name}", default=default, help=f"default: {default}")
-    parser.add_argument(
-        "--dtype_policies",
-        default="float32,mixed_bfloat16",
-        help="measured one after the other (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--peers",
-        default="",
-        help=f"measured in turns with the library: {','.join(processes.PEERS)} (default: none)",
-    )
-    parser.add_argument(
-        "--peer_threads",
-        type=int,
-        default=os.cpu_count(),
-        help="threads of each operation of the peers (default: the cores)",
-    )
-    parser.add_argument(
-        "--peer_batches",
-        type=int,
-        default=16,
-        help="batches that the peers train on in turn (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=20.0,
-        help="wall time of each dtype policy and peer (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=4,
-        help="turns that these seconds are cut into (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--warmup_steps",
-        type=int,
-        default=40,
-        help="updates before each measurement (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--peak_repetitions",
-        type=int,
-        default=8,
-        help="products before, and after, for the peak; 0: none (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--intra_op_threads",
-        type=int,
-        default=1,
-        help="threads per operation in training (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--inter_op_threads",
-        type=int,
-        default=os.cpu_count(),
-        help="operations at once (default: the cores)",
-    )
-    parser.add_argument("--problem_args", default="", help="arguments of the problem")
-    parser.add_argument(
-        "--data_dir", default=None, help="where prepared data lies (default: as ut-trainer)"
-    )
-    parser.add_argument(
-        "--tmp_dir", default=None, help="where downloaded archives lie (default: as ut-trainer)"
-    )
+    peers = f"measured in turns with the library: {','.join(processes.PEERS)}"
+    for name, value, meaning in (
+        ("dtype_policies", "float32,mixed_bfloat16", "measured one after the other"),
+        ("peers", "", peers),
+        ("peer_threads", os.cpu_count() or 1, "threads of each operation of the peers"),
+        ("peer_batches", 16, "batches that the peers train on in turn"),
+        ("seconds", 20.0, "wall time of each dtype policy and peer"),
+        ("rounds", 4, "turns that these seconds are cut into"),
+        ("warmup_steps", 40, "updates before each measurement"),
+        ("problem_args", "", "arguments of the problem"),
+    ):
+        shown = f"{meaning} (default: {value or 'none'})"
+        parser.add_argument(f"--{name}", type=type(value), default=value, help=shown)
+    for name in ("data_dir", "tmp_dir"):
+        parser.add_argument(f"--{name}", help="default: as ut-trainer")
+    add_flags(parser, intra_op_threads=1)
     return parser.parse_args(argv)
 
 
@@ -377,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine = machine.with_peaks_again()
     numbers = summary(measurements, machine.peaks)
     print(machine.header())
-    print(table(numbers))
+    print(table(transposed(numbers)))
     if peers:
         ratio = ratio_to_peers(measurements, "float32", peers)
         print(

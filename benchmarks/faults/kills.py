@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from frame import Counts, Outcome, Plan, run, tell
 from processes import Process, in_child, load
 
-_KILLS_OF_A_RUN = 4
+_KILLS_OF_A_RUN, _MOST_KILLS = 4, 24
 _SIZES = (
     "hidden_size=16,filter_size=32,num_heads=2,num_steps=2,dropout=0.1,attention_dropout=0.1,"
     "relu_dropout=0.1,batch_size=64,max_length=16,learning_rate=0.1,warmup_steps=4,"
@@ -85,10 +85,12 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     """Yields the counts of each command."""
     load()
     write_texts(folder)
-    tasks = {**trainings(folder), **others(folder)}
+    tasks = {**others(folder), **trainings(folder)}
     names = plan.chosen(tasks)
-    for name in names:
-        yield killed(name, tasks[name], folder, plan.seconds / len(names), plan.generator(name))
+    deadline = time.monotonic() + plan.seconds
+    for number, name in enumerate(names):
+        seconds = (deadline - time.monotonic()) / (len(names) - number)
+        yield killed(name, tasks[name], folder, seconds, plan.generator(name))
 
 
 def killed(name: str, task: Task, folder: Path, seconds: float, generator: random.Random) -> Counts:
@@ -98,7 +100,7 @@ def killed(name: str, task: Task, folder: Path, seconds: float, generator: rando
     whole = place / "whole"
     length = undisturbed(task, whole)
     number = 0
-    while number == 0 or time.monotonic() - began < seconds:
+    while number == 0 or (time.monotonic() - began < seconds and kills < _MOST_KILLS):
         other = place / f"killed{number}"
         number += 1
         other.mkdir()

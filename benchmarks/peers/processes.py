@@ -2,19 +2,17 @@
 
 ::
 
-    names, missing = available(["pytorch", "pytorch_compiled"])
+    names, missing = available(["pytorch"])
     with Peer("pytorch", run, batches, threads=2, warmup_steps=10) as peer:
         numbers = peer.measure(seconds=5.0)   # what train.Measurement holds
 
-A peer's process waits while others are measured, so that what is compiled is compiled once.
+A peer's process waits while others are measured.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.run import Run
 
-PEERS = ("pytorch", "pytorch_compiled")
+PEERS = ("pytorch",)
 PROGRAM = Path(__file__).resolve().parent / "pytorch_universal_transformer.py"
 READ_FIELDS = (
     "hidden_size",
@@ -40,32 +39,15 @@ READ_FIELDS = (
     "position",
     "step_encoding",
 )
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "halting": ("none",),
-    "steps_per_position": (0,),
-    "recurrence": ("basic",),
-    "recurrence_layers": (1,),
-    "mix_layers_before": (0,),
-    "mix_layers_after": (0,),
-    "recurrent_layer": ("none",),
-    "position_every_step": (True,),
-    "position": ("paper", "tensor2tensor"),
-    "position_from": ("start",),
-    "position_separator": (0,),
-    "position_digits": (0,),
-    "position_offset": ("none",),
-    "target_position": ("start",),
-    "input_start_symbol": (False,),
-    "target_space_embedding": (False,),
-    "step_encoding": ("sinusoid", "learned"),
-    "transition": ("fc",),
-    "attention_bias": (False,),
-    "attention_scale": ("constant",),
-    "relative_bias": (0,),
-    "shared_embedding": (True,),
-    "embedding_scale": ("sqrt",),
-    "word_dropout": (0,),
-}
+# What the peers have not; a network must have the defaults here.
+PLAIN_FIELDS = (
+    *("halting", "steps_per_position", "recurrence", "recurrence_layers", "recurrent_layer"),
+    *("mix_layers_before", "mix_layers_after", "transition", "word_dropout", "relative_bias"),
+    *("position_every_step", "position_from", "position_separator", "position_digits"),
+    *("position_offset", "target_position", "input_start_symbol", "target_space_embedding"),
+    *("attention_bias", "attention_scale", "shared_embedding", "embedding_scale"),
+)
+CHOICES = {"position": ("paper", "tensor2tensor"), "step_encoding": ("sinusoid", "learned")}
 
 
 def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -80,13 +62,7 @@ def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             raise UserError(f"--peers={name}: expected some of {', '.join(PEERS)}.")
         if importlib.util.find_spec("torch") is None:
             missing[name] = f"{name} is not measured: install PyTorch with `pip install torch`."
-        elif name == "pytorch_compiled" and not _compiler():
-            missing[name] = f"{name} is not measured: torch.compile needs a C++ compiler (g++)."
     return [name for name in names if name not in missing], missing
-
-
-def _compiler() -> str | None:
-    return shutil.which(os.environ.get("CXX", "g++"))
 
 
 def check(run: Run) -> None:
@@ -106,7 +82,9 @@ def check(run: Run) -> None:
             f"--peers: the peers are trained with Adam; set optimizer=adam in place of"
             f" {run.hparams.training.optimizer}."
         )
-    for name, choices in CHOICES.items():
+    plain = UniversalTransformerConfig()
+    choices_of = {**{name: (getattr(plain, name),) for name in PLAIN_FIELDS}, **CHOICES}
+    for name, choices in choices_of.items():
         value = getattr(run.hparams.network, name)
         if value not in choices:
             expected = " or ".join(map(str, choices))
@@ -153,7 +131,6 @@ class Peer:
                 "adam": [training.adam_beta1, training.adam_beta2, training.adam_epsilon],
                 "clip_norm": training.clip_norm,
                 "batches": str(stored),
-                "compiled": name == "pytorch_compiled",
                 "threads": threads,
                 "warmup_steps": warmup_steps,
             }

@@ -140,11 +140,6 @@ class Stack(nn.Module):
         if network.step_encoding == "learned":
             self.step_table = nn.Parameter(torch.randn(self.depth, width) * width**-0.5)
         self.register_buffer("steps", positions(network.position, self.depth, width), False)
-        self.advance: Callable[..., Tensor] = self.one_step
-
-    def compile_step(self) -> None:
-        """Compiles a step, which all steps share: a loop of six would take minutes."""
-        self.advance = torch.compile(self.one_step, dynamic=True)
 
     def forward(
         self,
@@ -160,7 +155,7 @@ class Stack(nn.Module):
             remembered = attend_memory.split(attend_memory.key_value(memory), 2)
         steps = self.steps if self.step_table is None else self.step_table * x.shape[-1] ** 0.5
         for step in range(self.depth):
-            x = self.advance(x, signal + steps[step], bias, remembered, memory_bias)
+            x = self.one_step(x, signal + steps[step], bias, remembered, memory_bias)
         return x if self.final_norm is None else self.final_norm(x)
 
     def one_step(
@@ -232,7 +227,7 @@ class Training:
 
     Args:
       task: "network", "vocab_size", "label_smoothing", "adam" (betas, epsilon), "clip_norm",
-        "batches" (the file), "compiled", "threads" and "warmup_steps".
+        "batches" (the file), "threads" and "warmup_steps".
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -253,12 +248,9 @@ class Training:
             self._network.parameters(), LEARNING_RATE, (beta1, beta2), epsilon, fused=True
         )
         self._clip_norm = task["clip_norm"]
-        if task["compiled"]:
-            self._network.encoder.compile_step()
-            self._network.decoder.compile_step()
         self._label_smoothing = task["label_smoothing"]
         self._updates = 0
-        # Each shape once: what is compiled for a shape is compiled before anything is timed.
+        # Each shape once before anything is timed.
         for _ in range(max(task["warmup_steps"], len(self._flop))):
             self.update()
 

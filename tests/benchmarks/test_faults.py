@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "faults"
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Imports a script by name; they import each other so, too."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 def _refuse() -> None:

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-import pytest
 
 from tests.problems.babi.archive import write_archive
 from ut_tf.problems.babi.simulator.tasks import simulated_lines
 from ut_tf.results.overlaps import EXCHANGES, SIMULATED
 from ut_tf.results.record import ResultRecord
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def overlap(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    specification = importlib.util.spec_from_file_location(
-        "benchmark_overlap", FOLDER / "overlap.py"
-    )
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    monkeypatch.setitem(sys.modules, specification.name, module)
-    specification.loader.exec_module(module)
-    return module
 
 
 def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord:
@@ -46,7 +27,7 @@ def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord
 
 
 def test_questions_are_known_by_exchange_or_stand_among_simulated_stories(
-    overlap: ModuleType, tmp_path: Path
+    script: Callable[[str], Any], tmp_path: Path
 ) -> None:
     # The archive's test is what the simulator draws first; its training is another story.
     lines = "\n".join(simulated_lines(17, 40)) + "\n"
@@ -65,7 +46,7 @@ def test_questions_are_known_by_exchange_or_stand_among_simulated_stories(
         record("babi_sim_task17", {"train_questions": 100}, test_problem="babi_qa_task17_1k"),
         record("sudoku_4x4", {}),
     ]
-    former, later, exchanged, *_ = found = overlap.overlaps(records, tmp_path)
+    former, later, exchanged, *_ = found = script("overlap").overlaps(records, tmp_path)
     assert [one.what for one in found[:3]] == [SIMULATED, SIMULATED, EXCHANGES]
     assert former.known == {"test": {17: (40, 41)}, "validation": {17: (0, 2)}}
     # What is held out is left out of simulated stories of new data.

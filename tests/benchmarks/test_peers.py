@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,15 @@ from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
-_BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 _SPEC = ProblemSpec(
     inputs="tokens", targets="tokens", input_vocab_size=9, target_vocab_size=9, shared_vocab=True
 )
 _TENSOR2TENSOR = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 
 
-def _module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(_BENCHMARKS)
-    return importlib.import_module(name)
-
-
 @pytest.fixture
-def train(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return _module("train", monkeypatch)
+def train(script: Callable[[str], Any]) -> Any:
+    return script("train")
 
 
 @pytest.fixture
@@ -89,10 +82,10 @@ def _copy_weights(model: Any, network: Any, torch: Any) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, _TENSOR2TENSOR])
-def test_peer_is_the_same_network(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peer_is_the_same_network(changes: dict[str, Any], script: Callable[[str], Any]) -> None:
     torch = pytest.importorskip("torch")
-    pytorch = _module("peers.pytorch_universal_transformer", monkeypatch)
-    processes = _module("peers.processes", monkeypatch)
+    pytorch = script("peers.pytorch_universal_transformer")
+    processes = script("peers.processes")
     config = UniversalTransformerConfig(
         hidden_size=8, filter_size=12, num_heads=2, num_steps=3, **changes
     )
@@ -124,18 +117,6 @@ def test_peer_trains_beside_the_library(
     assert printed["pytorch"]["steps"] == 1 and printed["faster_peer"] == "pytorch"
 
 
-def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    processes = _module("peers.processes", monkeypatch)
-    torch: list[object] = [object()]
-    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda _: torch[0])
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    names, missing = processes.available(["pytorch", "pytorch_compiled"])
-    assert names == ["pytorch"] and "C++ compiler" in missing["pytorch_compiled"]
-    torch[0] = None
-    names, missing = processes.available(["pytorch"])
-    assert not names and "pip install torch" in missing["pytorch"]
-
-
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -155,21 +136,8 @@ def test_what_peers_cannot_do_is_said(
     assert expected in capsys.readouterr().err
 
 
-def test_ratio_is_that_of_equal_work(train: Any) -> None:
-    def measured(seconds: float, cpu_seconds: float, flop: float) -> Any:
-        return train.Measurement(1, seconds, cpu_seconds, flop, 50.0, 60.0, 1.0)
-
-    measurements = {
-        "float32": measured(1.0, 1.0, 8e9),
-        "pytorch": measured(2.0, 4.0, 8e9),
-        "pytorch_compiled": measured(2.0, 1.0, 4e9),
-    }
-    ratio = train.ratio_to_peers(measurements, "float32", ["pytorch", "pytorch_compiled"])
-    assert ratio == {"faster_peer": "pytorch", "ratio": 2.0, "processor_time_ratio": 4.0}
-
-
-def test_operations_are_sorted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    operations: ModuleType = _module("operations", monkeypatch)
+def test_operations_are_sorted_by_kind(script: Callable[[str], Any]) -> None:
+    operations = script("operations")
     times = {
         "a/transition_1/Relu:_MklNativeFusedMatMul": 5.0,
         "gradients/b/MatMul_grad/MatMul:_MklBatchMatMulV2": 4.0,

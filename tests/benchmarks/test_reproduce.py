@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,19 +14,14 @@ from ut_tf.bin import report
 from ut_tf.results.record import ResultRecord, keep_records, read_records
 from ut_tf.sweeping.jobs import Job, Jobs, Outcome
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 # A network that answers at each position: none is traced that writes.
 PROBLEM = "prefix_sums_32"
 
 
 @pytest.fixture
-def reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    specification = importlib.util.spec_from_file_location("benchmark_reproduce", SCRIPT)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    monkeypatch.setitem(sys.modules, specification.name, module)
-    specification.loader.exec_module(module)
+def reproduce(script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = script("reproduce")
     monkeypatch.setattr(module, "FOLDER", tmp_path / "again")
     return module
 
@@ -47,7 +40,7 @@ def kept(table: str, metric: str, value: float, seed: int = 0, **more: Any) -> R
     return ResultRecord(table=table, row="UT", metric=metric, value=value, seed=seed, **values)
 
 
-def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: ModuleType) -> None:
+def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Any) -> None:
     metric = "length_4/seq_accuracy"
     records = [
         kept("a", metric, 0.5, seed=0, minutes=9.0),
@@ -66,7 +59,7 @@ def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Mod
 
 
 def test_runs_of_other_lengths_have_names_and_folders_of_their_own(
-    tmp_path: Path, reproduce: ModuleType
+    tmp_path: Path, reproduce: Any
 ) -> None:
     records = [kept("a", "error", 0.5), kept("a", "error", 0.6, train_steps=1)]
     assert keep_records(tmp_path / "x.jsonl", records) == 0
@@ -84,13 +77,13 @@ def test_runs_of_other_lengths_have_names_and_folders_of_their_own(
     ],
 )
 def test_a_figure_is_compared_with_the_stored_interval(
-    reproduce: ModuleType, value: float, interval: tuple[float, float] | None, expected: str
+    reproduce: Any, value: float, interval: tuple[float, float] | None, expected: str
 ) -> None:
     record = kept("a", "error", 0.5, interval=(0.4, 0.6))
     assert reproduce.verdict(record, value, interval) == expected
 
 
-def test_a_run_on_newer_data_is_trained_by_its_own_command(reproduce: ModuleType) -> None:
+def test_a_run_on_newer_data_is_trained_by_its_own_command(reproduce: Any) -> None:
     for version, given in ((1, ["--problem_args=disjoint_splits=false"]), (2, [])):
         records = (kept("a", "error", 0.5, data_version=version),)
         job = reproduce.job_of(reproduce.StoredRun("a", records), [])
@@ -115,7 +108,7 @@ class JobsHere(Jobs):
 @pytest.mark.usefixtures("eagerly")
 def test_a_run_is_trained_again_once_and_compared(
     tmp_path: Path,
-    reproduce: ModuleType,
+    reproduce: Any,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

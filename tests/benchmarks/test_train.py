@@ -5,11 +5,9 @@ the command itself.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,15 +30,9 @@ _CLASSIFIER = dataclasses.replace(
 )
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "train.py"
-    specification = importlib.util.spec_from_file_location("benchmark_train", path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
+@pytest.fixture
+def benchmark(script: Callable[[str], Any]) -> Any:
+    return script("train")
 
 
 def _graph_flop(model: Any, features: dict[str, Any]) -> int:
@@ -81,7 +73,7 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
     ],
 )
 def test_counts_what_the_graph_computes(
-    benchmark: ModuleType,
+    benchmark: Any,
     spec: ProblemSpec,
     network: UniversalTransformerConfig,
     monkeypatch: pytest.MonkeyPatch,
@@ -100,7 +92,7 @@ def test_counts_what_the_graph_computes(
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_command_prints_a_table_and_json(
-    benchmark: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
     arguments = [
@@ -119,7 +111,7 @@ def test_command_prints_a_table_and_json(
 
 
 def test_dynamic_halting_cannot_be_counted(
-    benchmark: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    benchmark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # TensorFlow is already running here, with threads of its own choice.
     monkeypatch.setattr(benchmark, "set_threads", lambda *_: None)

@@ -1,17 +1,18 @@
-"""What the benchmarks say of the machine: cores, the processor's flags that decide speed, the peak
-of its matrix products, and its load.
+"""What the benchmarks share: the machine that they measure on, timing in turns, and their output.
 
 ::
 
+    add_flags(parser, intra_op_threads=1)               # of threads and of the peak
     machine = Machine.now(["float32"], repetitions=8)   # before what is measured
-    machine = machine.with_peaks_again()                # after it: the better peaks count
-    print(machine.header()); json.dumps(machine.row())
+    seconds = in_turns({"a": first, "b": second}, repetitions=3)
+    report(machine.with_peaks_again(), rows, settings)  # after it: the better peaks count
 
-Times of machines with different flags cannot be compared.
+Times of machines with different flags of the processor cannot be compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import math
@@ -19,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,68 @@ def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
     ).stdout
     peaks: dict[str, float] = json.loads(printed.splitlines()[-1])
     return peaks
+
+
+def in_turns(
+    calls: Mapping[str, Callable[[], object]], repetitions: int, seconds: float = 0.0
+) -> dict[str, list[float]]:
+    """The seconds of each call, which take turns.
+
+    Args:
+      calls: by name; each is called once before anything is timed.
+      repetitions: turns at least.
+      seconds: that the turns go on for at least.
+    """
+    for call in calls.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    began, turns = time.perf_counter(), 0
+    while turns < repetitions or time.perf_counter() - began < seconds:
+        turns += 1
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
+def add_flags(parser: argparse.ArgumentParser, intra_op_threads: int | None = None) -> None:
+    """Adds the flags of threads and of the peak."""
+    cores = os.cpu_count()
+    parser.add_argument(
+        "--peak_repetitions", type=int, default=8, help="products for the peak; 0: none"
+    )
+    parser.add_argument(
+        "--intra_op_threads",
+        type=int,
+        default=intra_op_threads or cores,
+        help="threads per operation",
+    )
+    parser.add_argument("--inter_op_threads", type=int, default=cores, help="operations at once")
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as aligned lines below their names; the first column stands to the left."""
+    names = list(rows[0])
+    lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+        for line in lines
+    )
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def report(
+    machine: Machine, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> None:
+    """Prints the machine, the table, and a line of JSON with all of it."""
+    print(machine.header())
+    print(table(rows))
+    print(json.dumps({**settings, **machine.row(), "rows": rows}))
 
 
 if __name__ == "__main__":
