@@ -38,10 +38,10 @@ from ut_tf.problems.babi.held_out import questions_of  # noqa: E402
 from ut_tf.problems.babi.problem import BabiQA  # noqa: E402
 from ut_tf.problems.babi.stories import Story  # noqa: E402
 from ut_tf.problems.babi.story_questions import StoryQuestions  # noqa: E402
-from ut_tf.results.overlaps import EXCHANGES, OVERLAPS_FILE, SIMULATED, Overlap  # noqa: E402
-from ut_tf.results.record import ResultRecord, keep_records, read_records  # noqa: E402
 from ut_tf.run import Run  # noqa: E402
 from ut_tf.run_weights import load_model  # noqa: E402
+from ut_tf.tables.overlaps import EXCHANGES, OVERLAPS_FILE, SIMULATED, Overlap  # noqa: E402
+from ut_tf.tables.record import ResultRecord, keep_records, read_records  # noqa: E402
 
 Known = list[tuple[int, bool]]
 """Of each question its task, and whether it is known."""

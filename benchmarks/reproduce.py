@@ -33,9 +33,9 @@ sys.path.insert(0, str(ROOT))
 from ut_tf import registry  # noqa: E402
 from ut_tf.data.arguments import as_assignments  # noqa: E402
 from ut_tf.evaluation.records import Record, read_records  # noqa: E402
-from ut_tf.results.record import ResultRecord  # noqa: E402
-from ut_tf.results.record import read_records as read_results  # noqa: E402
 from ut_tf.sweeping.jobs import Command, Job, Jobs  # noqa: E402
+from ut_tf.tables.record import ResultRecord  # noqa: E402
+from ut_tf.tables.record import read_records as read_results  # noqa: E402
 
 FOLDER = ROOT / "build" / "reproduce"
 MODULES = {"ut-trainer": "ut_tf.bin.trainer", "ut-eval": "ut_tf.bin.eval"}

@@ -16,12 +16,12 @@ from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
-from ut_tf.reporting.filling import Report, make_report
-from ut_tf.reporting.paper_tables import PAPER_TABLES
-from ut_tf.reporting.rendering import as_csv, as_json, as_markdown
-from ut_tf.reporting.runs import FoundRun, find_runs
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
+from ut_tf.tables.filling import Report, make_report
+from ut_tf.tables.paper_tables import PAPER_TABLES
+from ut_tf.tables.report_text import as_csv, as_json, as_markdown
+from ut_tf.tables.runs import FoundRun, find_runs
 
 COMMAND = "ut-report"
 DESCRIPTION = """ut-report: fills the tables of "Universal Transformers" (arXiv 1807.03819) from run
@@ -135,7 +135,7 @@ def _show(text: str, output: Path | None) -> None:
 
 
 def _as_html(report: Report, output: Path | None) -> str:
-    from ut_tf.reporting.html import as_html
+    from ut_tf.tables.html import as_html
 
     return as_html(report, Path() if output is None else output.parent)
 

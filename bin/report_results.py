@@ -17,15 +17,15 @@ from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.evaluation.records import Record
 from ut_tf.paths import expanded
-from ut_tf.reporting.runs import FoundRun
-from ut_tf.results.curves import keep_curve
-from ut_tf.results.html_page import html_page
-from ut_tf.results.kept_tables import KeptTables, written_anew
-from ut_tf.results.record import ResultRecord, keep_records
-from ut_tf.results.recording import RecordingOptions, records_of
-from ut_tf.results.rendering import as_markdown
-from ut_tf.results.tables import layout_of, read_tables
 from ut_tf.storage.files import write_text
+from ut_tf.tables.curves import keep_curve
+from ut_tf.tables.kept_html import html_page
+from ut_tf.tables.kept_layout import layout_of, read_tables
+from ut_tf.tables.kept_tables import KeptTables, written_anew
+from ut_tf.tables.kept_text import as_markdown
+from ut_tf.tables.record import ResultRecord, keep_records
+from ut_tf.tables.recording import RecordingOptions, records_of
+from ut_tf.tables.runs import FoundRun
 
 _COMMAND = "ut-report"
 _SUFFIX = ".jsonl"
@@ -190,7 +190,7 @@ def _write_page(path: Path, kept: KeptTables) -> None:
 
 
 class _TypedCommands:
-    """``ut_tf.results.recording.Commands`` in the words of this package."""
+    """``ut_tf.tables.recording.Commands`` in the words of this package."""
 
     def training(self, config: dict[str, Any], train_steps: int | None, warm_start: str) -> str:
         words = [

@@ -26,12 +26,12 @@ from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
-from ut_tf.reporting.runs import NOT_THE_RECIPE
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone, is_held
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, expand_points, make_cells
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
+from ut_tf.tables.runs import NOT_THE_RECIPE
 
 COMMAND = "ut-sweep"
 DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets, hyperparameters

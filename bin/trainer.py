@@ -109,7 +109,7 @@ def _train(values: Any) -> int:
             result = interrupted.result
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
-        from ut_tf.bin.metrics_table import metrics_table
+        from ut_tf.tables.metrics_table import metrics_table
 
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
@@ -130,8 +130,8 @@ def _evaluate(values: Any) -> int:
     )
     check_checkpoint(run.output_dir, "best")
     import_tensorflow()
-    from ut_tf.bin.metrics_table import metrics_table
     from ut_tf.evaluation.evaluator import evaluate
+    from ut_tf.tables.metrics_table import metrics_table
 
     with stdout_to_stderr():
         metrics = evaluate(run.prepare())

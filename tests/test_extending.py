@@ -27,8 +27,8 @@ from ut_tf.evaluation.records import read_records
 from ut_tf.factories import make_model, make_problem
 from ut_tf.inference.reading import Reader
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.reporting.summary import headline
 from ut_tf.search.config import DecodeConfig
+from ut_tf.tables.summary import headline
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
 LONGEST_EXAMPLE = 40

@@ -149,8 +149,8 @@ class Readers:
         """What ut-report and the figures read."""
         from ut_tf.evaluation.records import read_records
         from ut_tf.figures.curves import read_curves
-        from ut_tf.reporting.runs import find_runs
         from ut_tf.storage.processes import read_processes
+        from ut_tf.tables.runs import find_runs
 
         found, warnings = find_runs([self._run])
         for warning in warnings:

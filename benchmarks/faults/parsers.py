@@ -133,8 +133,8 @@ def _problem_args(content: bytes, _folder: Path) -> None:
 
 def _config(content: bytes, folder: Path) -> None:
     from ut_tf.errors import UserError
-    from ut_tf.reporting.runs import find_runs
     from ut_tf.run import Run
+    from ut_tf.tables.runs import find_runs
 
     (folder / "config.json").write_bytes(content)
     # A report leaves the run out, with a warning, and goes on with the others.

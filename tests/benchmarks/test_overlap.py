@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.problems.babi.archive import write_archive
 from ut_tf.problems.babi.simulator.tasks import simulated_lines
-from ut_tf.results.overlaps import EXCHANGES, SIMULATED
-from ut_tf.results.record import ResultRecord
+from ut_tf.tables.overlaps import EXCHANGES, SIMULATED
+from ut_tf.tables.record import ResultRecord
 
 
 def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord:

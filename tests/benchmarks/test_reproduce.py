@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ut_tf.bin import report
-from ut_tf.results.record import ResultRecord, keep_records, read_records
 from ut_tf.sweeping.jobs import Job, Jobs, Outcome
+from ut_tf.tables.record import ResultRecord, keep_records, read_records
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 # A network that answers at each position: none is traced that writes.

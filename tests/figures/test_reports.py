@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bin.report_rows import at_400
 from tests.bin.stub_runs import evaluate, stub_run
+from tests.tables.report_rows import at_400
 from ut_tf.bin import report
 from ut_tf.errors import UserError
 from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves

@@ -23,7 +23,7 @@ from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.markdown import as_code, as_prose, one_line
 from ut_tf.run import Run
 from ut_tf.run_config import portable_arguments
-from ut_tf.sharing.card_tables import Statistic, parted, statistics_of, tables
+from ut_tf.tables.card_tables import Statistic, parted, statistics_of, tables
 from ut_tf.version import __version__
 
 _SIZES = (

@@ -21,13 +21,13 @@ from typing import Protocol
 
 from ut_tf.errors import UserError, counted
 from ut_tf.evaluation.records import read_records
-from ut_tf.reporting.rendering import summary_table
-from ut_tf.reporting.runs import find_runs
-from ut_tf.reporting.summary import headline, last_records, summarise
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
 from ut_tf.sweeping.grid import Cell, Progress, State
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
+from ut_tf.tables.report_text import summary_table
+from ut_tf.tables.runs import find_runs
+from ut_tf.tables.summary import headline, last_records, summarise
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from tests.bin.report_rows import at_400, ours, rows
 from tests.bin.stub_runs import evaluate, stub_run
+from tests.tables.report_rows import at_400, ours, rows
 
 COPY = "algorithmic_copy_decimal40"
 ADDITION = "algorithmic_addition_decimal40"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bin.stub_runs import evaluate, stub_run
-from tests.results.finished_runs import finished_run
+from tests.tables.finished_runs import finished_run
 from ut_tf.bin import report
 
 COPY = "algorithmic_copy_decimal40"

@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ut_tf.figures.style import as_svg, check_installed
-from ut_tf.reporting.filling import FilledTable, Report
-from ut_tf.reporting.plots import table_plot
-from ut_tf.reporting.rendering import (
+from ut_tf.tables.filling import FilledTable, Report
+from ut_tf.tables.plots import table_plot
+from ut_tf.tables.report_text import (
     heading,
     notes_below,
     summary_lines,

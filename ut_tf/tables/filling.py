@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
-from ut_tf.reporting.cells import Cell, Figure, Reading, figure_of, make_cell
-from ut_tf.reporting.layout import Column, Measure, Source, Table, Tables
-from ut_tf.reporting.runs import FOLD, FoundRun, Repetition, without_fold
-from ut_tf.reporting.summary import Summary, last_records, summarise
+from ut_tf.tables.cells import Cell, Figure, Reading, figure_of, make_cell
+from ut_tf.tables.layout import Column, Measure, Source, Table, Tables
+from ut_tf.tables.runs import FOLD, FoundRun, Repetition, without_fold
+from ut_tf.tables.summary import Summary, last_records, summarise
 
 LENGTH = "{length}"
 JOINED = "the best set for each"

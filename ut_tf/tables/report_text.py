@@ -23,10 +23,10 @@ from typing import Any
 from tabulate import tabulate
 
 from ut_tf.markdown import as_cell, as_prose, one_line
-from ut_tf.reporting.cells import Cell
-from ut_tf.reporting.filling import LENGTH, FilledTable, Report, Row
-from ut_tf.reporting.layout import Column, Measure, PublishedRow
-from ut_tf.reporting.summary import Summary
+from ut_tf.tables.cells import Cell
+from ut_tf.tables.filling import LENGTH, FilledTable, Report, Row
+from ut_tf.tables.layout import Column, Measure, PublishedRow
+from ut_tf.tables.summary import Summary
 
 NOTHING = "-"
 OF_LENGTH = f"length_{LENGTH}/"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ut_tf.evaluation.records import Record
-from ut_tf.reporting.cells import Cell, Reading, figure_of, make_cell
-from ut_tf.reporting.layout import Measure, Source
-from ut_tf.reporting.runs import FOLD, FoundRun, Repetition, without_fold
+from ut_tf.tables.cells import Cell, Reading, figure_of, make_cell
+from ut_tf.tables.layout import Measure, Source
+from ut_tf.tables.runs import FOLD, FoundRun, Repetition, without_fold
 
 # What a reader looks at first: kinds of metrics, the most telling first.
 _HEADLINES = (

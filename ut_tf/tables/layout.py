@@ -8,7 +8,7 @@
         ("15.2",)),))
 
 Nothing here computes. The tables themselves are data and lie beside the problems
-(``ut_tf.reporting.paper_tables``); ``filling`` puts the figures of runs in.
+(``ut_tf.tables.paper_tables``); ``filling`` puts the figures of runs in.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 
 from ut_tf.config.hparams import differences
 from ut_tf.factories import make_hparams
-from ut_tf.results.kept_tables import KeptTables, written_anew
-from ut_tf.results.record import read_records
+from ut_tf.tables.kept_tables import KeptTables, written_anew
+from ut_tf.tables.record import read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

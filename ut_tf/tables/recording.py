@@ -20,13 +20,13 @@ from typing import Any, Protocol
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, latest_of_best
-from ut_tf.reporting.runs import FoundRun
-from ut_tf.reporting.summary import headline
-from ut_tf.results.finished import check_finished, check_selected
-from ut_tf.results.record import ResultRecord
-from ut_tf.results.tables import Figure, ResultTable
 from ut_tf.run_config import read_values
 from ut_tf.storage.processes import TrainingProcess, minutes_until, read_processes
+from ut_tf.tables.finished import check_finished, check_selected
+from ut_tf.tables.kept_layout import Figure, ResultTable
+from ut_tf.tables.record import ResultRecord
+from ut_tf.tables.runs import FoundRun
+from ut_tf.tables.summary import headline
 
 _UNNOTED_VERSION = "0.4.0"
 

@@ -5,7 +5,7 @@ figures belong in their columns.
 
     make_report(PAPER_TABLES, runs)      # ut-report
 
-Plain data of the kinds that ``ut_tf.reporting.layout`` describes. A source with a
+Plain data of the kinds that ``ut_tf.tables.layout`` describes. A source with a
 note is other data than the paper's: its figures get rows of their own, with a mark.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ut_tf.reporting.layout import Column, Measure, PublishedRow, Source, Table, Tables
+from ut_tf.tables.layout import Column, Measure, PublishedRow, Source, Table, Tables
 
 _TASKS = tuple(range(1, 21))
 _SIZES = ("10k", "1k")

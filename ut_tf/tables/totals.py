@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ut_tf.results.lines import best_of, shown
-from ut_tf.results.record import ResultRecord
-from ut_tf.results.tables import Figure, ResultTable, Total
+from ut_tf.tables.kept_layout import Figure, ResultTable, Total
+from ut_tf.tables.kept_lines import best_of, shown
+from ut_tf.tables.record import ResultRecord
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.results.record import ResultRecord
+from ut_tf.tables.record import ResultRecord
 
 TABLES_FILE = "tables.yaml"
 SEPARATOR = " / "

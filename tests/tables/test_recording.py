@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.bin.stub_runs import evaluate
-from tests.results.finished_runs import PROCESSOR, finished_run
+from tests.tables.finished_runs import PROCESSOR, finished_run
 from ut_tf.bin import report
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.errors import UserError
-from ut_tf.results.record import read_records
 from ut_tf.storage.processes import read_processes, write_processes
+from ut_tf.tables.record import read_records
 
 TASK2 = "babi_qa_task2_10k"
 LAYOUT = """

@@ -12,12 +12,12 @@ from fnmatch import filter as matching
 
 import pytest
 
-from tests.bin.report_rows import at_400, ours
 from tests.bin.stub_runs import evaluate, stub_run
-from tests.results.finished_runs import finished_run
+from tests.tables.finished_runs import finished_run
+from tests.tables.report_rows import at_400, ours
 from ut_tf.bin import report
 from ut_tf.problems.catalogue import PROBLEMS
-from ut_tf.reporting.paper_tables import PAPER_TABLES
+from ut_tf.tables.paper_tables import PAPER_TABLES
 
 COPY = "algorithmic_copy_decimal40"
 ADDITION = "algorithmic_addition_decimal40"

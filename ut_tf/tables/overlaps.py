@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from ut_tf.errors import UserError
-from ut_tf.results.record import ResultRecord
 from ut_tf.storage.files import read_bounded
+from ut_tf.tables.record import ResultRecord
 
 OVERLAPS_FILE = "overlap.json"
 EXCHANGES = "exchanges of training questions"

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from ut_tf.evaluation.records import Record
 from ut_tf.evaluation.selection import first
-from ut_tf.reporting.layout import Measure, Source
-from ut_tf.reporting.runs import FoundRun, Repetition
+from ut_tf.tables.layout import Measure, Source
+from ut_tf.tables.runs import FoundRun, Repetition
 
 Values = tuple[float | None, ...]
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from ut_tf.results.record import ResultRecord
-from ut_tf.results.rendering import RenderedTable, processor_text
+from ut_tf.tables.kept_text import RenderedTable, processor_text
+from ut_tf.tables.record import ResultRecord
 
 _HEAD = """<!DOCTYPE html>
 <html lang="en">

@@ -108,7 +108,7 @@ class ResultRecord:
       note: in a few words, what is other than in the published benchmark.
       curve: file of the learning curve, beside the records.
       others: the figure on the test questions that are not known from training
-        (``ut_tf.results.overlaps``); None: nobody measured it.
+        (``ut_tf.tables.overlaps``); None: nobody measured it.
       data_version: of the data that its problem made (``RunConfig``).
     """
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from ut_tf.errors import counted
 from ut_tf.evaluation.selection import first
-from ut_tf.results.record import ResultRecord
-from ut_tf.results.tables import Figure, ResultTable
+from ut_tf.tables.kept_layout import Figure, ResultTable
+from ut_tf.tables.record import ResultRecord
 
 Values = tuple[float, ...]
 

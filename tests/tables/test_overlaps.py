@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ut_tf.errors import UserError
-from ut_tf.results.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
-from ut_tf.results.record import ResultRecord, read_records
-from ut_tf.results.rendering import as_markdown, render, render_summary
-from ut_tf.results.tables import Figure, ResultTable, SummaryLine
+from ut_tf.tables.kept_layout import Figure, ResultTable, SummaryLine
+from ut_tf.tables.kept_text import as_markdown, render, render_summary
+from ut_tf.tables.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
+from ut_tf.tables.record import ResultRecord, read_records
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 ERROR = Figure("error", ("error",), digits=1)

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Self
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.results.overlaps import Overlap, Overlaps, read_overlaps
-from ut_tf.results.record import ResultRecord, read_records
-from ut_tf.results.rendering import RenderedTable, as_markdown, render, render_summary
-from ut_tf.results.tables import ResultTable, read_tables
+from ut_tf.tables.kept_layout import ResultTable, read_tables
+from ut_tf.tables.kept_text import RenderedTable, as_markdown, render, render_summary
+from ut_tf.tables.overlaps import Overlap, Overlaps, read_overlaps
+from ut_tf.tables.record import ResultRecord, read_records
 
 _BEGIN = re.compile(r"^<!-- table:\s*(\S*)", re.MULTILINE)
 _END = re.compile(r"^<!-- end -->$", re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ut_tf.sharing.card_tables import parted, statistics_of, tables
+from ut_tf.tables.card_tables import parted, statistics_of, tables
 
 
 def group(feature: str, value: str, examples: int = 500) -> dict[str, Any]:

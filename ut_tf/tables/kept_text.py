@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from ut_tf.errors import UserError, counted
 from ut_tf.markdown import as_cell, as_prose
-from ut_tf.results.lines import ResultCell, ResultLine, best_of, make_cell, make_lines
-from ut_tf.results.overlaps import NO_OVERLAPS, Overlap, Overlaps, known_text
-from ut_tf.results.record import ResultRecord
-from ut_tf.results.tables import SEPARATOR, Figure, ResultTable, SummaryLine, Total
-from ut_tf.results.totals import TotalLine, make_totals
+from ut_tf.tables.kept_layout import SEPARATOR, Figure, ResultTable, SummaryLine, Total
+from ut_tf.tables.kept_lines import ResultCell, ResultLine, best_of, make_cell, make_lines
+from ut_tf.tables.overlaps import NO_OVERLAPS, Overlap, Overlaps, known_text
+from ut_tf.tables.record import ResultRecord
+from ut_tf.tables.totals import TotalLine, make_totals
 
 _MARKS = "†‡§¶"
 _TITLES = {"row": "system", "updates": "updates", "processor_minutes": "processor minutes"}

@@ -10,11 +10,11 @@ import pytest
 
 from ut_tf.bin import report
 from ut_tf.errors import UserError
-from ut_tf.results.html_page import html_page
-from ut_tf.results.record import ResultRecord, keep_records
-from ut_tf.results.rendering import as_markdown, processor_text, render, render_summary
-from ut_tf.results.tables import Figure, ResultTable, SummaryLine, Total, read_tables
-from ut_tf.results.totals import make_totals
+from ut_tf.tables.kept_html import html_page
+from ut_tf.tables.kept_layout import Figure, ResultTable, SummaryLine, Total, read_tables
+from ut_tf.tables.kept_text import as_markdown, processor_text, render, render_summary
+from ut_tf.tables.record import ResultRecord, keep_records
+from ut_tf.tables.totals import make_totals
 
 SINGLE = ResultTable(
     "babi",

@@ -1,0 +1,1 @@
+"""Tables of results: filled from run directories and from kept records."""
