@@ -131,7 +131,7 @@ _FOLDERS = {"savedmodel": EXPORT_FOLDER, "litert": LITERT_FOLDER}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
+    return execute(COMMAND, FLAGS, _main, argv)
 
 
 def _main(argv: list[str]) -> None:

@@ -83,7 +83,7 @@ FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
+    return execute(COMMAND, FLAGS, _main, argv)
 
 
 def _main(argv: list[str]) -> int:

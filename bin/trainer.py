@@ -12,7 +12,6 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.entry import EXIT_INTERRUPTED
-from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.frame.config_file import parse_with_config
 from ut_tf.bin.frame.flag_values import check_readable_files, made_for_others
@@ -44,7 +43,7 @@ _ENDINGS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, lambda: _main(flags.command_line(argv)), argv)
+    return execute(COMMAND, FLAGS, _main, argv)
 
 
 def _main(argv: list[str]) -> int:
@@ -56,41 +55,15 @@ def _main(argv: list[str]) -> int:
         return 0
     if schedule(values.schedule) == "evaluate":
         return _evaluate(values)
-    return _train(values)
-
-
-def _train(values: Any) -> int:
     plan, warm_start = checked(values)
     if values.plan:
         print(plan_text(plan, values))
         return 0
-    if values.plan_args:
-        raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
-    # A sweep's trainings, which the same flags are checked for, may run where other folders are.
-    check_writable(plan.output_dir)
-    check_readable_files(plan.problem, plan.problem_args, plan.data_dir)
-    if warm_start is not None:
-        check_checkpoint(warm_start.output_dir, "best")
-    # What does not suit the problem may be refused later, in words that say less.
-    hint = made_for_others(plan.problem, plan.hparams_set)
-    if hint and not checkpoint_steps(plan.output_dir):
-        tell(COMMAND, hint)
-    join_cluster(values.cluster, functools.partial(tell, COMMAND))
-    import_tensorflow()
-    from ut_tf.training.agreement import check_settings
-    from ut_tf.training.distribution import make_strategy, on_accelerator, worker_count
-    from ut_tf.training.threads import set_threads
+    _check_place(values, plan, warm_start)
+    strategy = _made_strategy(values, plan)
+    from ut_tf.training.distribution import on_accelerator
     from ut_tf.training.trainer import TrainingInterrupted, train
 
-    set_threads(values.intra_op_threads, values.inter_op_threads)
-
-    # Several workers must find each other before TensorFlow runs anything, and preparing data may
-    # run something.
-    if (count := worker_count()) > 1:
-        tell(COMMAND, f"this is one of {count} workers; it waits until all of them run")
-    strategy = make_strategy(values.num_gpus)
-    if count > 1:
-        check_settings(strategy, plan, values.train_steps)
     # What is trained first may be refused, too.
     with no_empty_folders_left(plan.output_dir), stdout_to_stderr():
         run = plan.start(on_accelerator(strategy))
@@ -107,6 +80,45 @@ def _train(values: Any) -> int:
             )
         except TrainingInterrupted as interrupted:
             result = interrupted.result
+    return _report(values, result)
+
+
+def _check_place(values: Any, plan: Run, warm_start: Run | None) -> None:
+    """Refuses flags, folders and files that a training could not use; hints at other problems."""
+    if values.plan_args:
+        raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
+    # A sweep's trainings, which the same flags are checked for, may run where other folders are.
+    check_writable(plan.output_dir)
+    check_readable_files(plan.problem, plan.problem_args, plan.data_dir)
+    if warm_start is not None:
+        check_checkpoint(warm_start.output_dir, "best")
+    # What does not suit the problem may be refused later, in words that say less.
+    hint = made_for_others(plan.problem, plan.hparams_set)
+    if hint and not checkpoint_steps(plan.output_dir):
+        tell(COMMAND, hint)
+
+
+def _made_strategy(values: Any, plan: Run) -> Any:
+    """Joins the cluster, sets the threads, and makes the tf.distribute strategy."""
+    join_cluster(values.cluster, functools.partial(tell, COMMAND))
+    import_tensorflow()
+    from ut_tf.training.agreement import check_settings
+    from ut_tf.training.distribution import make_strategy, worker_count
+    from ut_tf.training.threads import set_threads
+
+    set_threads(values.intra_op_threads, values.inter_op_threads)
+    # Several workers must find each other before TensorFlow runs anything, and preparing data may
+    # run something.
+    if (count := worker_count()) > 1:
+        tell(COMMAND, f"this is one of {count} workers; it waits until all of them run")
+    strategy = make_strategy(values.num_gpus)
+    if count > 1:
+        check_settings(strategy, plan, values.train_steps)
+    return strategy
+
+
+def _report(values: Any, result: Any) -> int:
+    """Prints how the training ended and the next command; returns the exit status."""
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
         from ut_tf.tables.metrics_table import metrics_table

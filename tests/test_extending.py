@@ -66,7 +66,7 @@ def _sections() -> list[Section]:
 
 SECTIONS = {section.folder: section for section in _sections()}
 # They are trained together, in the folder that imports all of them.
-PARTS = ("my_cell", "my_injection", "my_transition", "my_halting", "my_position")
+PARTS = ("my_cell", "my_injection", "my_levels", "my_transition", "my_halting", "my_position")
 # Trained and evaluated as any run: the outcome is a run with other hyperparameters, and outputs.
 SET = "my_set"
 # They need a model, however it was trained.
@@ -108,7 +108,7 @@ def _tiny(words: list[str], section: Section) -> list[str]:
     given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     if command == "ut-trainer":
         steps = re.sub(r"act_max_steps=\d+", "act_max_steps=3", given.get("hparams", ""))
-        sizes = [TINY, steps]
+        sizes = [TINY, re.sub(r",num_steps=\d+", "", steps)]
         given["hparams"] = ",".join(size for size in sizes if size)
         given |= {"train_steps": "1", "num_gpus": "0", "data_dir": "data", "tmp_dir": "tmp"}
         if given["problem"] in TINY_PROBLEMS:

@@ -91,7 +91,7 @@ def test_a_command_chooses_tensorflow_and_notes_it_once(
     del home
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     for _ in range(2):  # The second stands for a process that the first one starts.
-        assert execute("ut-eval", [], lambda: check_backend() or 0, []) == 0
+        assert execute("ut-eval", [], lambda _: check_backend() or 0, []) == 0
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
     assert capsys.readouterr().err == (
         "note: this command uses Keras' TensorFlow backend, although the environment variable"

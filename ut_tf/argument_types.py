@@ -16,7 +16,7 @@ import inspect
 import numbers
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -49,6 +49,15 @@ def checked_types(function: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
+def check_types(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Raises UserError where an argument of a function, by name in `values`, is not of the type of
+    its hint.
+    """
+    for name, value, hint in _arguments(function, (), values):
+        if not is_of(value, hint):
+            raise UserError(_sentence(name, value, hint))
+
+
 def is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of the type of a hint; of collections, what lists and tuples hold, too."""
     return any(_is_of_one(value, kind) for kind in alternatives(hint))
@@ -79,7 +88,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any, Any]]:
     """Name, value and hint of each argument that a call gives and that has a hint."""
     hints = _hints(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import io
@@ -42,7 +43,7 @@ class InputError(UserError):
 def execute(
     command: str,
     flags: Sequence[Flag],
-    body: Callable[[], int | None],
+    body: Callable[[list[str]], int | None],
     argv: Sequence[str] | None = None,
 ) -> int:
     """Runs `body` and returns the exit status: the body's own, or what its error deserves.
@@ -54,7 +55,7 @@ def execute(
     Args:
       command: its name.
       flags: that it has.
-      body: does its work.
+      body: does its work, given the words of the command line.
       argv: the words of its command line; None: those that the shell gave.
     """
     names = frozenset(flag.name for flag in flags)
@@ -66,7 +67,11 @@ def execute(
             worded_by(functools.partial(_with_flags, names)),
         ):
             choose_tensorflow()
-            return _answer(command, body, _Frame(names, command_line(argv)))
+            words = command_line(argv)
+            with _answered(command, _Frame(names, words)) as answer:
+                _check_streams()
+                answer.status = body(words) or 0
+            return answer.status
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -104,31 +109,33 @@ class _Frame(NamedTuple):
     argv: list[str]
 
 
-def _answer(command: str, body: Callable[[], int | None], frame: _Frame) -> int:
-    status = 0
+@dataclasses.dataclass
+class _Answer:
+    """The exit status of a command, 0 unless something sets it."""
+
+    status: int = 0
+
+
+@contextlib.contextmanager
+def _answered(command: str, frame: _Frame) -> Iterator[_Answer]:
+    """Turns errors in the context into a line on standard error and an exit status."""
+    answer = _Answer()
     try:
-        _check_streams()
-        status = _status_of(body)
+        try:
+            yield answer
+        except HelpAsked as asked:
+            print(asked)
         sys.stdout.flush()
     except UserError as error:
         tell(command, f"error: {error}")
-        status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
+        answer.status = EXIT_FLAG_ERROR if isinstance(error, FlagError) else EXIT_USER_ERROR
     except BrokenPipeError:
         raise
     except Exception as error:
         if guard.passes_traces() and marked_in(error) is None:
             raise
         tell(command, f"error: {_sentence(command, frame, error)}")
-        status = EXIT_USER_ERROR
-    return status
-
-
-def _status_of(body: Callable[[], int | None]) -> int:
-    try:
-        return body() or 0
-    except HelpAsked as asked:
-        print(asked)
-        return 0
+        answer.status = EXIT_USER_ERROR
 
 
 def _sentence(command: str, frame: _Frame, error: Exception) -> str:

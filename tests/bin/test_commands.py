@@ -184,29 +184,29 @@ def _raise(error: BaseException) -> None:
 
 
 def test_errors_and_their_exit_statuses(capsys):
-    assert command.execute("ut-x", (), lambda: _raise(UserError("a\n  b"))) == 1
+    assert command.execute("ut-x", (), lambda _: _raise(UserError("a\n  b"))) == 1
     assert capsys.readouterr().err == "ut-x: error: a b\n"
-    assert command.execute("ut-x", (), lambda: _raise(KeyboardInterrupt())) == 130
+    assert command.execute("ut-x", (), lambda _: _raise(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "ut-x: interrupted\n"
     with pytest.raises(ZeroDivisionError):
-        command.execute("ut-x", (), lambda: _raise(ZeroDivisionError()))
+        command.execute("ut-x", (), lambda _: _raise(ZeroDivisionError()))
     assert (
         command.execute(
             "ut-x",
             (),
-            lambda: _raise(
+            lambda _: _raise(
                 RuntimeError(f"Graph execution error:\n{marked('too long: cut it.')}\n[Op:x]")
             ),
         )
         == 1
     )
     assert capsys.readouterr().err == "ut-x: error: too long: cut it.\n"
-    assert command.execute("ut-x", (), lambda: None) == 0
-    assert command.execute("ut-x", (), lambda: 5) == 5
+    assert command.execute("ut-x", (), lambda _: None) == 0
+    assert command.execute("ut-x", (), lambda _: 5) == 5
 
 
 def test_warnings_of_the_library_name_flags_within_a_command(capsys):
-    def body() -> None:
+    def body(_: list[str]) -> None:
         warn("`seed`=3 and `data_dir`")
         command.tell("ut-x", "warning: no record is kept: name another `output_dir`.")
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ut_tf.argument_types import checked_types
+from ut_tf.argument_types import check_types
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
 from ut_tf.evaluation.records import now
@@ -97,7 +97,6 @@ class TrainingInterrupted(KeyboardInterrupt):
         self.result = result
 
 
-@checked_types
 def train(
     run: Run,
     train_steps: int | None = None,
@@ -132,6 +131,7 @@ def train(
       TrainingInterrupted: a KeyboardInterrupt, after Ctrl-C, another signal that ends (``signals``)
         or output that nobody reads any more, once a checkpoint is saved.
     """
+    check_types(train, locals())
     check_views(tensorboard)
     if tracker is not None:
         check_tracker(tracker)

@@ -25,7 +25,7 @@ def end_with(monkeypatch, tmp_path, capsys):
     (tmp_path / "tmp").mkdir()
 
     def call(error, *argv):
-        def body():
+        def body(_):
             raise error
 
         status = command.execute("ut-x", FLAGS, body, argv)
@@ -115,7 +115,7 @@ def test_a_report_is_not_written_through_a_link(end_with, tmp_path, monkeypatch)
 def test_developers_see_the_trace(monkeypatch):
     monkeypatch.setenv("UT_TF_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
-        command.execute("ut-x", (), lambda: 1 // 0)
+        command.execute("ut-x", (), lambda _: 1 // 0)
 
 
 SCRIPT = """
@@ -123,7 +123,7 @@ import sys
 from ut_tf.bin import query
 from ut_tf.bin.frame import command
 
-def body():
+def body(_):
     for line in command.standard_input():
         print("answer " * 9999)
 
