@@ -235,11 +235,11 @@ def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tm
         ("{", "cannot be read"),
         ("[]", "format version None"),
         ('{"format_version": 99}', "format version 99"),
-        ('{"format_version": 1, "problem": "words"}', "lacks problem_args"),
-        (json.dumps({**STORED, "seed": "one"}), "wrong type (seed is 'one')"),
+        ('{"format_version": 1, "problem": "words"}', "lacks data_dir, hparams, hparams_set"),
+        (json.dumps({**STORED, "seed": "one"}), 'seed cannot be "one"'),
         (json.dumps({**STORED, "hparams": {"network": []}}), "config.json"),
-        (json.dumps({**STORED, "spec": {"colour": 1}}), "wrong type"),
-        (json.dumps({**STORED, "asked": ["float32"]}), "wrong type (asked is ['float32'])"),
+        (json.dumps({**STORED, "spec": {"colour": 1}}), "no configuration of a run"),
+        (json.dumps({**STORED, "asked": ["float32"]}), 'asked cannot be ["float32"]'),
     ],
 )
 def test_a_directory_without_a_readable_run(tmp_path, content, expected):

@@ -30,6 +30,7 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import read_bounded, write_bytes
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.model_folder import is_plain_name
+from ut_tf.storage.typed_lines import typed
 from ut_tf.version import __version__
 
 R = TypeVar("R", bound="RunConfig")
@@ -50,24 +51,6 @@ _OF_DECAY = (
 # these.
 RESUMABLE_FIELDS = frozenset({"train_steps", "eval_frequency", "keep_checkpoint_max"})
 
-# What config.json must hold, besides its version.
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "problem": str,
-    "problem_args": dict,
-    "hparams_set": str,
-    "model": str,
-    "hparams": dict,
-    "overrides": str,
-    "seed": int,
-    "data_dir": str,
-    "tmp_dir": str,
-    "usr_dir": (str, type(None)),
-    "spec": (dict, type(None)),
-}
-
-# What files of earlier versions lack.
-_OPTIONAL = {"vocab_sha256": dict, "asked": dict, "data_version": int, DIGEST: str}
-
 # What decides the figures of a run; where its folders lie does not.
 _DECIDING = (
     "problem",
@@ -84,6 +67,39 @@ _DECIDING = (
 )
 # What decides them where it is there; files of earlier versions have checksums without it.
 _DECIDING_IF_THERE = ("data_version",)
+
+
+class _StoredHParams(TypedDict):
+    """The hyperparameters in config.json."""
+
+    model: str
+    network: dict[str, Any]
+    training: dict[str, Any]
+
+
+class _Needed(TypedDict):
+    """The values that config.json must hold, besides its version."""
+
+    problem: str
+    problem_args: dict[str, Any]
+    hparams_set: str
+    model: str
+    hparams: _StoredHParams
+    overrides: str
+    seed: int
+    data_dir: str
+    tmp_dir: str
+    usr_dir: str | None
+    spec: dict[str, Any] | None
+
+
+class _Stored(_Needed, total=False):
+    """With those that files of earlier versions lack."""
+
+    vocab_sha256: dict[str, str]
+    asked: dict[str, str]
+    data_version: int
+    sha256: str
 
 
 class RunOptions(TypedDict, total=False):
@@ -163,14 +179,11 @@ def read_values(folder: Path) -> dict[str, Any] | None:
             f"{path} has format version {version}, this ut_tf {__version__} reads {FORMAT_VERSION}:"
             " use the ut_tf that wrote it."
         )
-    absent = [name for name in _TYPES if name not in values]
-    if absent:
-        raise UserError(f"{path} lacks {', '.join(absent)}: {_ADVICE}.")
-    types = {**_TYPES, **{name: kind for name, kind in _OPTIONAL.items() if name in values}}
-    wrong = [name for name, kind in types.items() if not isinstance(values[name], kind)]
-    if wrong:
-        raise _wrong_type(path, f"{wrong[0]} is {values[wrong[0]]!r}")
-    return values
+    try:
+        checked: dict[str, Any] = typed(values, _Stored)
+        return checked
+    except ValueError as error:
+        raise UserError(f"{path} is no configuration of a run ({error}): {_ADVICE}.") from error
 
 
 def with_digest(values: dict[str, Any]) -> dict[str, Any]:
@@ -240,16 +253,13 @@ def from_values(values: dict[str, Any], folder: Path) -> RunConfig:
       UserError: a hyperparameter that cannot be, or a value of a wrong type.
     """
     path = folder / CONFIG_FILE
-    parts = ("model", "network", "training")
-    if absent := [f"hparams.{name}" for name in parts if name not in values["hparams"]]:
-        raise UserError(f"{path} lacks {', '.join(absent)}: {_ADVICE}.")
     try:
         hparams = HParams.from_dict(values["hparams"])
         spec = None if values["spec"] is None else ProblemSpec.from_dict(values["spec"])
     except UserError as error:
         raise UserError(f"{path}: {error}") from error.__cause__
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise _wrong_type(path, error) from error
+        raise UserError(f"{path} is no configuration of a run ({error}): {_ADVICE}.") from error
     version = values.get("data_version", 1)
     if not 1 <= version <= DATA_VERSION:
         raise UserError(
@@ -329,10 +339,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={argument}" for name, argument in value.items()) or "none"
     return str(value)
-
-
-def _wrong_type(path: Path, what: object) -> UserError:
-    return UserError(f"{path} holds a value of a wrong type ({what}): {_ADVICE}.")
 
 
 def with_stored_names(stored: RunConfig, run: R) -> R:

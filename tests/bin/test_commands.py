@@ -22,6 +22,7 @@ from ut_tf.evaluation.records import Record, read_records
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_config import write_config
+from ut_tf.storage.typed_lines import typed
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
 # Module in ut_tf.bin, arguments, exit status, stream and a part of what is written there.
@@ -401,7 +402,7 @@ def test_eval_prints_one_json_object_on_stdout_and_in_a_terminal_only_if_asked(
     call = stub_library["evaluate"]
     assert (call["checkpoint"], call["lengths"], call["split"]) == ("last", (40, 400), "test")
     assert eval_command.main(["--output_dir=x", "--json=record"]) == 0
-    assert Record.from_dict(json.loads(capsys.readouterr().out)) == read_records(tmp_path)[1]
+    assert typed(json.loads(capsys.readouterr().out), Record) == read_records(tmp_path)[1]
     assert eval_command.main(["--output_dir=x", "--json=table"]) == 2
     capsys.readouterr()
     for step in (70, 90):

@@ -14,43 +14,19 @@ checksum. Imports neither TensorFlow nor numpy.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
-from ut_tf.storage.json_lines import finished_lines, read_object, sealed
+from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import ENSEMBLES_FILE, RECORDS_FILE
-
-if TYPE_CHECKING:
-    from ut_tf.metrics.intervals import Interval
-
-_KINDS: dict[type | tuple[type, ...], tuple[str, ...]] = {
-    str: (
-        "time",
-        "problem",
-        "hparams_set",
-        "checkpoint",
-        "split",
-        "data_note",
-        "test_problem",
-        "hparams",
-        "decode",
-    ),
-    int: ("seed", "step"),
-    dict: ("metrics", "intervals", "examples", "signatures", "groups"),
-    list: ("lengths", "headlines", "ensemble"),
-    (dict, type(None)): ("selection",),
-    (int, type(None)): ("parameters",),
-    (int, float, type(None)): ("training_minutes",),
-}
+from ut_tf.storage.typed_lines import plain, read_typed
 
 
 @dataclass(frozen=True)
@@ -100,7 +76,7 @@ class Record:
     split: str
     metrics: dict[str, float]
     lengths: tuple[int, ...] = ()
-    intervals: dict[str, Interval] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)
     data_note: str = ""
     test_problem: str = ""
@@ -115,56 +91,11 @@ class Record:
     ensemble: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The record as one line of JSON; ``from_dict`` reads it."""
-        values = dataclasses.asdict(self)
+        """The record as one line of JSON."""
+        values = plain(self)
         if not self.ensemble:
             del values["ensemble"]
-        values["metrics"] = {name: _finite(value) for name, value in self.metrics.items()}
-        values["intervals"] = {
-            name: [_finite(bound) for bound in bounds] for name, bounds in self.intervals.items()
-        }
-        if self.selection is not None:
-            values["selection"] = {
-                name: _finite(value) if name in ("value", "loss") else value
-                for name, value in self.selection.items()
-            }
         return json.dumps(values, sort_keys=True, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The record of a line; what a later ut_tf may have added is left out.
-
-        Raises:
-          TypeError, ValueError: a field is missing or of a wrong type.
-        """
-        fields = dataclasses.fields(cls)
-        needed = [
-            field.name
-            for field in fields
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        ]
-        if missing := [name for name in needed if name not in values]:
-            raise ValueError(f"it has no {missing[0]}")
-        known = {field.name: values[field.name] for field in fields if field.name in values}
-        for kind, names in _KINDS.items():
-            if wrong := [
-                name for name in names if name in known and not isinstance(known[name], kind)
-            ]:
-                raise TypeError(f"{wrong[0]} cannot be {json.dumps(known[wrong[0]])}")
-        known["metrics"] = {str(name): _number(value) for name, value in known["metrics"].items()}
-        intervals = {
-            str(name): (_number(low), _number(high))
-            for name, (low, high) in known.get("intervals", {}).items()
-        }
-        return cls(
-            **{
-                **known,
-                "intervals": intervals,
-                "lengths": tuple(int(length) for length in known.get("lengths", ())),
-                "headlines": tuple(known.get("headlines", ())),
-                "ensemble": tuple(map(str, known.get("ensemble", ()))),
-            }
-        )
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -223,17 +154,7 @@ def read_records(output_dir: str | Path, file: str = RECORDS_FILE) -> list[Recor
     Raises:
       UserError: the file cannot be read, or a line is no record; names file and line.
     """
-    path = Path(output_dir) / file
-    try:
-        content = read_bounded(path, MOST_LINES_BYTES)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror or error}; change its permissions."
-        ) from error
-    lines = finished_lines(content, path)
-    return [_record(line, path, number) for number, line in enumerate(lines, 1)]
+    return read_typed(Path(output_dir) / file, Record, "record of ut-eval")
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
@@ -258,23 +179,3 @@ def latest_of_best(records: Iterable[Record]) -> list[Record]:
         for record in measured
         if record.checkpoint != "best" or record is last[record.key[1:]]
     ]
-
-
-def _record(line: bytes, path: Path, number: int) -> Record:
-    values = read_object(line)
-    try:
-        if values is None:
-            raise ValueError("no JSON object, or damaged")
-        return Record.from_dict(values)
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UserError(
-            f"{path}:{number} is no record of ut-eval ({error}): remove that line."
-        ) from error
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)

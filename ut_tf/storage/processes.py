@@ -12,7 +12,6 @@ used until then. Imports neither TensorFlow nor numpy.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 from collections.abc import Sequence
@@ -20,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ut_tf.errors import UserError
-from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
-from ut_tf.storage.json_lines import read_object, sealed
+from ut_tf.storage.files import write_text
+from ut_tf.storage.json_lines import sealed
 from ut_tf.storage.layout import PROCESSES_FILE
+from ut_tf.storage.typed_lines import plain, read_typed
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _GIT_SECONDS = 10
@@ -91,21 +90,12 @@ def read_processes(folder: Path) -> list[TrainingProcess]:
     Raises:
       UserError: the file cannot be read, or a line is not of such a process; names file and line.
     """
-    path = Path(folder) / PROCESSES_FILE
-    try:
-        lines = read_bounded(path, MOST_LINES_BYTES).splitlines()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror or error}; change its permissions."
-        ) from error
-    return [_process(line, path, number) for number, line in enumerate(lines, 1)]
+    return read_typed(Path(folder) / PROCESSES_FILE, TrainingProcess, "line of ut-trainer")
 
 
 def write_processes(folder: Path, processes: Sequence[TrainingProcess]) -> None:
     """Writes the processes of a run directory, whole or not at all."""
-    lines = [sealed(json.dumps(dataclasses.asdict(process))) for process in processes]
+    lines = [sealed(json.dumps(plain(process))) for process in processes]
     write_text(Path(folder) / PROCESSES_FILE, "".join(f"{line}\n" for line in lines))
 
 
@@ -139,18 +129,3 @@ def _git(root: Path, *words: str) -> str:
     command = ["git", "-C", str(root), *words]
     told = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)
     return told.stdout.strip()
-
-
-def _process(line: bytes, path: Path, number: int) -> TrainingProcess:
-    try:
-        values = read_object(line)
-        if values is None:
-            raise ValueError("no JSON object, or damaged")
-        known = {item.name for item in dataclasses.fields(TrainingProcess)}
-        kept = {name: value for name, value in values.items() if name in known}
-        points = tuple(Point(*point) for point in kept.pop("points", ()))
-        return TrainingProcess(**kept, points=points)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{path}:{number} is no line of ut-trainer ({error}): remove that line."
-        ) from error

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from ut_tf.errors import UserError
 from ut_tf.storage.layout import STATE_FILE
+from ut_tf.storage.typed_lines import typed
 from ut_tf.training.batches import Position
 from ut_tf.training.curriculum import CurriculumState
 from ut_tf.training.step_report import StepReport
@@ -140,25 +141,14 @@ class TrainingState:
         Raises:
           UserError: an entry is not what ``to_dict`` writes.
         """
-        parts = {"position": Position, "window": Window, "curriculum": CurriculumState}
-        # Older checkpoints lack newer fields.
-        known = {
-            field.name: values[field.name]
-            for field in dataclasses.fields(cls)
-            if field.name in values
-        }
         try:
-            return cls(
-                **{
-                    name: parts[name](**value) if name in parts else value
-                    for name, value in known.items()
-                }
-            )
-        except (TypeError, AttributeError) as error:
+            state: Self = typed(values, cls)
+        except ValueError as error:
             raise UserError(
                 f"{STATE_FILE} of a checkpoint is of another version, or damaged ({error}): train"
                 " with the version that wrote it, or remove that checkpoint."
             ) from error
+        return state
 
 
 def _lower(loss: float | None, than: float | None) -> bool:
