@@ -10,7 +10,7 @@ import dataclasses
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,15 +21,19 @@ from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands, split_words
+from ut_tf.bin.sweep_search import FLAGS as SEARCH_FLAGS
+from ut_tf.bin.sweep_search import check_search, make_search
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import warn
 from ut_tf.paths import expanded
+from ut_tf.run import Run
 from ut_tf.storage.folders import make_writable
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.locks import held_alone, is_held
 from ut_tf.sweeping.grid import Cell, expand_names, expand_numbers, expand_points, make_cells
+from ut_tf.sweeping.search import Space, bounds_of, parse_space
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 from ut_tf.tables.runs import NOT_THE_RECIPE
 
@@ -120,6 +124,7 @@ FLAGS = (
         default=0,
     ),
     Flag("tasks", "Tasks that share the runs.", "How", "integer", default=1),
+    *SEARCH_FLAGS,
     Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
 )
 T = TypeVar("T")
@@ -128,7 +133,7 @@ _ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.
 _GONE = {
     "launcher": _ARRAY,
     "launcher_args": _ARRAY,
-    "halving": "no seed is stopped by comparison; leave it out",
+    "halving": "--search with --pruner=halving ends runs that are behind by validation",
     "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
 }
 
@@ -141,7 +146,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: list[str]) -> int:
     values = _values(argv)
     sweep = _sweep(values)
-    _check(sweep)
+    runs = _check(sweep)
+    if values.search and not values.dry_run:
+        return _search(values, sweep, runs)
     sweep = dataclasses.replace(sweep, cells=sweep.cells[values.task :: values.tasks])
     if values.dry_run:
         print("\n".join(sweep.described()))
@@ -150,6 +157,17 @@ def _main(argv: list[str]) -> int:
     with _held_alone(sweep.folder, values.task, values.tasks):
         sweep.progress.read()
         return _told(sweep, run_sweep(sweep, _say))
+
+
+def _search(values: Any, sweep: Sweep, runs: Sequence[Run]) -> int:
+    make_writable(sweep.folder)
+    with _held_alone(sweep.folder, values.task, values.tasks):
+        search = make_search(values, sweep, _space([values.search]), runs)
+        sweep = dataclasses.replace(sweep, cells=[])
+        status = _told(sweep, run_sweep(sweep, _say, search))
+        if best := search.best():
+            print(best)
+        return status
 
 
 @contextlib.contextmanager
@@ -212,23 +230,40 @@ def cells_of(values: Any) -> list[Cell]:
         "seeds", values.seeds, expand_numbers, "numbers and ranges such as 1,2 or 1..10"
     )
     points = _expanded("grid", [values.grid], _points, "a list like dropout=0.1+0.3,num_steps=4+8")
-    return make_cells(problems, sets, seeds, points)
+    cells = make_cells(problems, sets, seeds, points)
+    check_search(values, cells)
+    if not values.search:
+        return cells
+    space = _expanded(
+        "search", [values.search], _space, "a list like learning_rate=1e-4..1e-2:log,dropout=0..0.3"
+    )
+    return make_cells(problems, sets, seeds, bounds_of(space))
 
 
 def _points(words: Sequence[str]) -> list[str]:
     points = expand_points(words[0])
-    for name in parse_assignments(points[0])[0]:
+    _check_rows(parse_assignments(points[0])[0])
+    return points
+
+
+def _space(words: Sequence[str]) -> Space:
+    space = parse_space(words[0])
+    _check_rows(space)
+    return space
+
+
+def _check_rows(names: Iterable[str]) -> None:
+    for name in names:
         if name in NOT_THE_RECIPE:
             raise ValueError(
                 f"{name} is the same for a row of the table: give it after --, and each value an"
                 " --output_dir of its own"
             )
-    return points
 
 
 def _expanded(
-    flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], list[T]], expected: str
-) -> list[T]:
+    flag: str, words: Sequence[str], expand: Callable[[Sequence[str]], T], expected: str
+) -> T:
     try:
         items = expand(words)
     except ValueError as error:
@@ -260,10 +295,11 @@ def _sweep(values: Any) -> Sweep:
     )
 
 
-def _check(sweep: Sweep) -> None:
+def _check(sweep: Sweep) -> list[Run]:
     """Raises what ut-trainer would say of any of the runs, and warns of what it would warn of.
 
-    That is an unknown name, an impossible hyperparameter, or another run in its place.
+    That is an unknown name, an impossible hyperparameter, or another run in its place. Returns the
+    runs.
     """
     with _told_where(FLAGS, COMMAND, "before"):
         given = flags.parse(
@@ -286,6 +322,7 @@ def _check(sweep: Sweep) -> None:
     runs = [checked_run(sweep.training(cell).arguments) for cell in sweep.cells]
     for note in dict.fromkeys(note for run in runs for note in run.notes):
         warn(note)
+    return runs
 
 
 def _told(sweep: Sweep, result: SweepResult) -> int:
@@ -299,7 +336,7 @@ def _told(sweep: Sweep, result: SweepResult) -> int:
     if result.failed:
         _say(
             f"{counted(len(result.failed), 'run')} failed: {', '.join(result.failed)}; the same"
-            " command tries again."
+            " command tries again, or of a search others with more --trials."
         )
         return EXIT_USER_ERROR
     return 0

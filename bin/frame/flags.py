@@ -81,7 +81,7 @@ VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", def
 _MOST_DIGITS = 18
 # A flag that means something else where it is given several times.
 # Assignments, which a second flag of the name would replace without a word.
-_LISTS = ("hparams", "problem_args", "decode_hparams", "grid")
+_LISTS = ("hparams", "problem_args", "decode_hparams", "grid", "search")
 _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
 _EXPECTED = {

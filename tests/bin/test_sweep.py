@@ -76,6 +76,28 @@ def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, flags, statu
     assert not (tmp_path / "sweep").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "status", "expected"),
+    [
+        (["--trials=3"], 2, "give --search"),
+        (["--search=dropout=0..0.3"], 2, "--trials is missing"),
+        (["--search=dropout=0..0.3", "--trials=0"], 2, "--trials=0"),
+        (["--search=dropout=0..0.3", "--trials=9", "--pruner=best"], 2, "median, halving, none"),
+        (["--search=dropout=0..0.3", "--trials=9", "--seeds=1,2"], 2, "one problem"),
+        (["--search=dropout=0.3..0.1", "--trials=9"], 2, "dropout=0.3..0.1"),
+        (["--search=drpout=0..0.3", "--trials=9"], 1, "did you mean dropout"),
+        (["--search=dropout=0..3", "--trials=9"], 1, "dropout=3: expected at least 0 and below 1"),
+        (["--halving=0.5"], 2, "--search with --pruner=halving"),
+    ],
+)
+def test_mistakes_of_a_search_are_told_at_once(tmp_path, capsys, flags, status, expected):
+    pytest.importorskip("optuna")
+    own = ["--problems=algorithmic_copy_decimal40", "--hparams_sets=ut_algorithmic"]
+    assert sweep.main([*own, f"--output_dir={tmp_path}/sweep", *flags]) == status
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
 def test_a_run_of_another_kind_in_a_cell_s_place_is_refused(tmp_path, capsys):
     stub_run(
         tmp_path / "algorithmic_copy_decimal40-ut_algorithmic-seed1",

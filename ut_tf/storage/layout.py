@@ -62,6 +62,8 @@ MANIFEST_FILE = "manifest.json"
 # In the folder of a sweep, and in each run directory below it.
 SWEEP_FILE = "sweep.json"
 SWEEP_LOG_FILE = "sweep.log"
+# In the folder of a search alone.
+STUDY_FILE = "optuna.journal"
 _MOST_DIGITS = 18
 
 

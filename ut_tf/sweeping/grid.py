@@ -37,8 +37,8 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST = 100_000
 # The sign in 1e+5 stands between no two values.
 _BETWEEN = re.compile(r"(?<![0-9.][eE])\+")
-_ASSIGNMENT = re.compile(r"\w+=[\w.+-]+")
-State = Literal["trained", "finished", "failed", "stopped"]
+_ASSIGNMENT = re.compile(r"[\w.]+=[\w.+-]+")
+State = Literal["trained", "finished", "failed", "stopped", "pruned"]
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ class Outcome:
       status: exit status of its last command; below 0: the signal that killed it.
       done: names of the commands that succeeded.
       seconds: that it took.
-      stopped: whether it ended because it was told to.
+      stopped: whether it ended because a signal told it to.
+      pruned: whether it ended because it was behind others.
     """
 
     job: Job
@@ -87,6 +88,7 @@ class Outcome:
     done: tuple[str, ...]
     seconds: float
     stopped: bool
+    pruned: bool = False
 
 
 @dataclass
@@ -97,6 +99,7 @@ class _Running:
     process: subprocess.Popen[bytes] | None = None
     done: list[str] = field(default_factory=list)
     told: int = 0  # How many signals its present process has got.
+    pruned: bool = False
 
 
 class Jobs:
@@ -106,6 +109,7 @@ class Jobs:
       parallel: jobs at a time.
       environments: what each of the `parallel` places adds to the environment of its children.
       started: called with each job when it begins.
+      is_behind: asked again and again, whether a job that runs is to be ended.
     """
 
     def __init__(
@@ -113,10 +117,12 @@ class Jobs:
         parallel: int,
         environments: Sequence[Mapping[str, str]],
         started: Callable[[Job], None],
+        is_behind: Callable[[Job], bool] = lambda _: False,
     ) -> None:
         self._parallel = parallel
         self._environments = environments
         self._started = started
+        self._is_behind = is_behind
         self._running: list[_Running] = []
         self._before: dict[int, Any] = {}
         self._asked = 0
@@ -160,6 +166,7 @@ class Jobs:
                 if job is not None:
                     self._begin(job)
             for running in [*self._running]:
+                running.pruned = running.pruned or self._is_behind(running.job)
                 self._pass_on(running)
                 outcome = self._look_after(running)
                 if outcome is not None:
@@ -202,12 +209,13 @@ class Jobs:
 
     def _pass_on(self, running: _Running) -> None:
         """Passes the signals that have come on to a job's process: the first to itself, the next to
-        its children, too.
+        its children, too. A job that is behind gets a first one without them.
         """
+        signals = max(self._asked, int(running.pruned))
         while (
             running.process is not None
             and running.process.poll() is None
-            and running.told < self._asked
+            and running.told < signals
         ):
             with contextlib.suppress(ProcessLookupError):
                 (
@@ -228,15 +236,15 @@ class Jobs:
         status = running.process.poll() if running.process is not None else -signal.SIGTERM
         if status is None:
             return None
-        if status == 0:
+        if status == 0 and not running.pruned:
             running.done.append(running.job.commands[len(running.done)].name)
             if len(running.done) < len(running.job.commands) and not self.stopping:
                 self._next_command(running)
                 return None
         stopped = self.stopping and len(running.done) < len(running.job.commands)
-        return Outcome(
-            running.job, status, tuple(running.done), time.monotonic() - running.began, stopped
-        )
+        seconds = time.monotonic() - running.began
+        done, pruned = tuple(running.done), running.pruned
+        return Outcome(running.job, status, done, seconds, stopped and not pruned, pruned)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del frame

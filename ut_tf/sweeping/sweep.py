@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,23 @@ from ut_tf.tables.runs import find_runs
 from ut_tf.tables.summary import headline, last_records, summarise
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Search(Protocol):
+    """What makes the cells of a sweep one after the other, from how others ended."""
+
+    @property
+    def trials(self) -> int:
+        """Its cells, with those of other processes."""
+
+    def cells(self) -> Iterator[tuple[int, Cell]]:
+        """Yields each next cell with its number, from 1."""
+
+    def is_behind(self, cell: Cell) -> bool:
+        """Whether a cell that is being trained is to be ended."""
+
+    def end(self, cell: Cell, state: State) -> None:
+        """Takes in how a cell ended."""
 
 
 class Commands(Protocol):
@@ -162,14 +179,17 @@ class SweepResult:
     stopped: bool
 
 
-def run_sweep(sweep: Sweep, say: Callable[[str], None]) -> SweepResult:
+def run_sweep(
+    sweep: Sweep, say: Callable[[str], None], search: Search | None = None
+) -> SweepResult:
     """Trains and evaluates the cells that are not finished.
 
     Args:
-      sweep: what is to be done; it alone works in its folder.
+      sweep: what is to be done; it alone trains these cells.
       say: called with a line for each beginning and end.
+      search: makes the cells, in the place of the sweep's own.
     """
-    return _Runner(sweep, say).run()
+    return _Runner(sweep, say, search).run()
 
 
 class _Runner:
@@ -178,52 +198,70 @@ class _Runner:
     Args:
       sweep: what is to be done.
       say: called with each line.
+      search: makes the cells; None: they are the sweep's own.
     """
 
-    def __init__(self, sweep: Sweep, say: Callable[[str], None]) -> None:
+    def __init__(self, sweep: Sweep, say: Callable[[str], None], search: Search | None) -> None:
         self._sweep = sweep
         self._say = say
-        self._open = {cell.name: cell for cell in sweep.cells if sweep.reached(cell) != "finished"}
-        self._places = {
-            name: f"[{number}/{len(self._open)}] {name}"
-            for number, name in enumerate(self._open, 1)
-        }
+        self._search = search
+        self._waiting = [cell for cell in sweep.cells if sweep.reached(cell) != "finished"]
+        self._total = search.trials if search else len(self._waiting)
+        self._open: dict[str, Cell] = {}
+        self._begun = 0
+        self._places: dict[str, str] = {}
         self._failed: list[str] = []
         self._minutes: list[float] = []
 
     def run(self) -> SweepResult:
         """Trains and evaluates; returns how it ended."""
-        sweep = self._sweep
-        done = len(sweep.cells) - len(self._open)
-        self._say(
-            f"{counted(len(sweep.cells), 'run')} in {sweep.folder}, {done} of them finished before,"
-            f" {sweep.parallel} at a time"
-        )
-        with Jobs(sweep.parallel, sweep.environments(), self._begun) as jobs:
-            for outcome in jobs.run([sweep.job(cell) for cell in self._open.values()]):
-                self._ended(outcome)
+        sweep, waiting = self._sweep, len(self._waiting)
+        runs, done = counted(len(sweep.cells), "run"), len(sweep.cells) - waiting
+        what = f"{runs} in {sweep.folder}, {done} of them finished before"
+        if self._search:
+            what = f"a search of {counted(self._total, 'trial')} in {sweep.folder}"
+        self._say(f"{what}, {sweep.parallel} at a time")
+        with Jobs(sweep.parallel, sweep.environments(), self._begin, self._is_behind) as jobs:
+            for outcome in jobs.run(self._jobs()):
+                self._end(outcome)
         return SweepResult(self._failed, jobs.stopping)
 
-    def _begun(self, job: Job) -> None:
+    def _jobs(self) -> Iterator[Job]:
+        """Yields the jobs in turn."""
+        numbered = self._search.cells() if self._search else enumerate(self._waiting, 1)
+        for self._begun, cell in numbered:
+            if self._search and self._sweep.reached(cell) == "finished":
+                self._search.end(cell, "finished")
+                continue
+            self._open[cell.name] = cell
+            yield self._sweep.job(cell)
+
+    def _begin(self, job: Job) -> None:
+        self._places[job.name] = f"[{self._begun}/{self._total}] {job.name}"
         self._say(f"{self._places[job.name]}: begun{self._time_left()}")
+
+    def _is_behind(self, job: Job) -> bool:
+        return self._search is not None and self._search.is_behind(self._open[job.name])
 
     def _time_left(self) -> str:
         """The minutes of all that is open, as the end of a line; empty before a run has ended."""
         if not self._minutes:
             return ""
-        left = statistics.fmean(self._minutes) * len(self._open) / self._sweep.parallel
+        runs = self._total - self._begun + len(self._open)
+        left = statistics.fmean(self._minutes) * runs / self._sweep.parallel
         return f", about {left:.0f} min left for all"
 
-    def _ended(self, outcome: Outcome) -> None:
-        sweep, cell = self._sweep, self._open[outcome.job.name]
+    def _end(self, outcome: Outcome) -> None:
+        sweep, cell = self._sweep, self._open.pop(outcome.job.name)
         state, minutes = _state(outcome), outcome.seconds / 60
         options = sweep.commands.training_options, sweep.commands.evaluation_options
         sweep.progress.note(cell, state, *options, minutes)
         self._say(f"{self._places[cell.name]}: {_ending(sweep, cell, state, outcome)}")
         if outcome.stopped:
             return
-        del self._open[cell.name]
-        if state == "finished":
+        if self._search:
+            self._search.end(cell, state)
+        if state in ("finished", "pruned"):
             self._minutes.append(minutes)
         else:
             self._failed.append(cell.name)
@@ -231,6 +269,8 @@ class _Runner:
 
 def _state(outcome: Outcome) -> State:
     """How far a cell came whose job ended so; its last command is the evaluation."""
+    if outcome.pruned:
+        return "pruned"
     left = len(outcome.job.commands) - len(outcome.done)
     if outcome.status == 0 and not left:
         return "finished"
@@ -243,6 +283,8 @@ def _ending(sweep: Sweep, cell: Cell, state: State, outcome: Outcome) -> str:
     minutes = f"{outcome.seconds / 60:.1f} min"
     if state == "finished":
         return f"{_headline(sweep.place(cell))}, {minutes}"
+    if state == "pruned":
+        return f"ended after {minutes}, behind others by validation"
     if outcome.stopped:
         return f"stopped after {minutes}"
     return f"failed after {minutes}, {_clause(_reason(outcome))}; its log: {outcome.job.log}"

@@ -1,0 +1,102 @@
+"""ut-sweep --search: the flags of a search, and the search that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.packages import check_package
+from ut_tf.run import Run
+from ut_tf.sweeping.grid import Cell
+from ut_tf.sweeping.search import PRUNERS, Search, Settings, Space
+from ut_tf.sweeping.sweep import Sweep
+
+FLAGS = (
+    Flag(
+        "search",
+        "Hyperparameters that Optuna chooses for each run by the validation of others, with commas"
+        " between: name=low..high, name=low..high:log or name=value+value.",
+        "Search",
+        default="",
+        shown_default="none",
+    ),
+    Flag(
+        "trials",
+        "Runs of the search, those of all tasks together.",
+        "Search",
+        "integer",
+        shown_default="a search needs it",
+    ),
+    Flag(
+        "pruner",
+        "What ends a run of the search early, by validation: median (it is behind half of the rest"
+        " at the same update), halving (it is not in the best quarter) or none.",
+        "Search",
+        default="median",
+    ),
+)
+
+
+def check_search(values: Any, cells: Sequence[Cell]) -> None:
+    """Raises FlagError where the flags of a search do not go together.
+
+    Args:
+      values: of the flags.
+      cells: that they name without the search.
+
+    Raises:
+      UserError: also where Optuna is not installed.
+    """
+    if not values.search:
+        if values.trials is not None:
+            raise FlagError(f"--trials={values.trials} is of a search: give --search, too.")
+        return
+    check_package("optuna", "a search needs")
+    if values.trials is None or values.trials < 1:
+        given = " is missing" if values.trials is None else f"={values.trials}"
+        raise FlagError(f"--trials{given}: expected how many runs the search has, such as 20.")
+    if values.pruner not in PRUNERS:
+        raise FlagError(f"--pruner={values.pruner}: expected one of {', '.join(PRUNERS)}.")
+    if len(cells) != 1:
+        raise FlagError(
+            f"--search with {len(cells)} combinations: give it one problem, one set and one seed,"
+            " without --grid."
+        )
+
+
+def make_search(values: Any, sweep: Sweep, space: Space, runs: Sequence[Run]) -> Search:
+    """The search that the flags ask for.
+
+    Args:
+      values: of the flags.
+      sweep: whose cells are at the bounds of the space.
+      space: of the search.
+      runs: of these cells.
+    """
+    (problem, hparams_set, seed), *_ = [
+        (cell.problem, cell.hparams_set, cell.seed) for cell in sweep.cells
+    ]
+    study = {
+        "problem": problem,
+        "hparams_set": hparams_set,
+        "search": values.search,
+        "trainer_flags": " ".join(values.trainer_flags),
+    }
+    settings = Settings(values.trials, seed, values.pruner, values.task, values.tasks, study)
+    hparams = runs[0].hparams
+    floats = frozenset(
+        name
+        for name in space
+        if any(
+            isinstance(getattr(part, name, 0), float)
+            for part in (hparams.network, hparams.training)
+        )
+    )
+    return Search(
+        sweep.folder,
+        space,
+        floats,
+        lambda point: Cell(problem, hparams_set, seed, point),
+        settings,
+    )
