@@ -102,17 +102,12 @@ def in_turns(
     return totals
 
 
-def ratio_to_peers(
-    measurements: dict[str, Measurement], policy: str, peers: Sequence[str]
-) -> dict[str, Any]:
-    """The faster peer, and the FLOP of `policy` per second, and per second of processor time, in
-    times of that peer's: batches differ in their padding, which costs as much as symbols.
+def ratio_to_peer(own: Measurement, other: Measurement) -> dict[str, float]:
+    """The FLOP per second, and per second of processor time, in times of a peer's: batches differ
+    in their padding, which costs as much as symbols.
     """
-    fastest = max(peers, key=lambda name: measurements[name].flop_per_second)
-    own, other = measurements[policy], measurements[fastest]
     processor = (own.flop / own.cpu_seconds) / (other.flop / other.cpu_seconds)
     return {
-        "faster_peer": fastest,
         "ratio": round(own.flop_per_second / other.flop_per_second, 3),
         "processor_time_ratio": round(processor, 3),
     }
@@ -325,12 +320,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     numbers = summary(measurements, machine.peaks)
     print(machine.header())
     print(table(transposed(numbers)))
-    if peers:
-        ratio = ratio_to_peers(measurements, "float32", peers)
-        print(
-            f"float32 trains {ratio['ratio']} times as fast as {ratio['faster_peer']},"
-            f" {ratio['processor_time_ratio']} times by processor time"
-        )
+    for name in peers:
+        ratio = ratio_to_peer(measurements["float32"], measurements[name])
+        print(f"float32 trains {ratio['ratio']} times as fast as {name}")
         numbers.update(ratio)
     names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads", "peer_threads")
     settings = {name: getattr(flags, name) for name in names}

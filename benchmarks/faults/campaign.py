@@ -36,9 +36,9 @@ SCRIPTS = {
     "workers.py": "One of several workers disturbed, then all started again",
 }
 SAMPLE = {
-    "fuzz.py": ["--seconds=8"],
-    "commands.py": ["--seconds=10", "--only=flags"],
-    "damaged.py": ["--seconds=8"],
+    "fuzz.py": ["--seconds=5"],
+    "commands.py": ["--seconds=8", "--only=flags"],
+    "damaged.py": ["--seconds=6"],
 }
 # What a script prints before it is stopped counts; none should need as long.
 _MOST_SECONDS = 1500

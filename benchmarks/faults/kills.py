@@ -310,4 +310,4 @@ def answers(folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(__doc__, campaign, seconds=600.0)
+    run(__doc__, campaign, seconds=900.0)

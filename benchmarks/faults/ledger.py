@@ -104,7 +104,6 @@ def start(
     hparams: str,
     environment: dict[str, str],
     seed: int = 5,
-    before: Any = None,
 ) -> Process:
     """Starts a worker that trains on numbered examples and keeps a ledger.
 
@@ -115,7 +114,6 @@ def start(
       hparams: besides the sizes.
       environment: its TF_CONFIG.
       seed: of the training.
-      before: called in the worker first.
     """
     argv = [
         "--problem=numbered",
@@ -128,12 +126,8 @@ def start(
         f"--tmp_dir={place / 'tmp'}",
     ]
 
-    def prepare() -> None:
-        with_ledger(place / f"ledger{number}.jsonl")
-        if before is not None:
-            before()
-
-    return Process("trainer", argv, place / f"messages{number}.txt", environment, prepare)
+    ledger = functools.partial(with_ledger, place / f"ledger{number}.jsonl")
+    return Process("trainer", argv, place / f"messages{number}.txt", environment, ledger)
 
 
 def wait_for_updates(process: Process, ledger: Path, count: int) -> bool:

@@ -5,7 +5,6 @@ how a command comes to it.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import io
 import json
@@ -43,10 +42,7 @@ def _babi(content: bytes, _folder: Path) -> None:
     from ut_tf.problems.babi.stories import parse_stories
 
     lines = list(input_lines(io.BytesIO(content), "stories"))
-    _both(
-        lambda: list(questions(lines, "stories")),
-        lambda: list(parse_stories(lines, 1, "stories")),
-    )
+    _both(lambda: [*questions(lines, "stories")], lambda: [*parse_stories(lines, 1, "stories")])
 
 
 def _parallel(content: bytes, folder: Path) -> None:
@@ -63,16 +59,10 @@ def _parallel(content: bytes, folder: Path) -> None:
 def _labelled(content: bytes, folder: Path) -> None:
     from ut_tf.problems.own_files.labelled_text import LabelledFiles, read_labelled
 
-    for name in ("a.txt", "a.csv", "a.jsonl"):
-        (folder / name).write_bytes(content)
-    _both(
-        *(
-            functools.partial(
-                lambda path: list(read_labelled(LabelledFiles((path,)))), folder / name
-            )
-            for name in ("a.txt", "a.csv", "a.jsonl")
-        )
-    )
+    paths = [folder / name for name in ("a.txt", "a.csv", "a.jsonl")]
+    for path in paths:
+        path.write_bytes(content)
+    _both(*(lambda path=path: list(read_labelled(LabelledFiles((path,)))) for path in paths))
 
 
 def _trees(content: bytes, folder: Path) -> None:
@@ -86,16 +76,16 @@ def _trees(content: bytes, folder: Path) -> None:
 def _lambada(content: bytes, folder: Path) -> None:
     from ut_tf.problems.lambada.archive import PASSAGE_FILES, VOCABULARY_FILE, Sources
 
-    (folder / "text").write_bytes(content)
-    (folder / "text.gz").write_bytes(content)
-    plain = {PASSAGE_FILES["test"]: folder / "text", VOCABULARY_FILE: folder / "text"}
-    packed = {PASSAGE_FILES["test"]: folder / "text.gz"}
+    text, packed = folder / "text", folder / "text.gz"
+    text.write_bytes(content)
+    packed.write_bytes(content)
+    plain = Sources(None, {PASSAGE_FILES["test"]: text, VOCABULARY_FILE: text})
     _both(
-        lambda: Sources(None, plain).passages("test"),
-        lambda: Sources(None, plain).vocabulary(),
-        lambda: Sources(None, packed).passages("test"),
-        lambda: Sources(folder / "text").passages("test"),
-        lambda: list(Sources(folder / "text").books(tokenize=False)),
+        lambda: plain.passages("test"),
+        plain.vocabulary,
+        lambda: Sources(None, {PASSAGE_FILES["test"]: packed}).passages("test"),
+        lambda: Sources(text).passages("test"),
+        lambda: list(Sources(text).books(tokenize=False)),
     )
 
 
@@ -144,23 +134,14 @@ def _config(content: bytes, folder: Path) -> None:
 
 
 def _config_file(content: bytes, folder: Path) -> None:
-    from ut_tf.bin import trainer_flags
     from ut_tf.bin.frame.config_file import parse_with_config
+    from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS
 
-    (folder / "a.yaml").write_bytes(content)
-    (folder / "a.json").write_bytes(content)
-    _both(
-        *(
-            functools.partial(
-                parse_with_config,
-                trainer_flags.COMMAND,
-                trainer_flags.DESCRIPTION,
-                trainer_flags.FLAGS,
-                [f"--config={folder / name}"],
-            )
-            for name in ("a.yaml", "a.json")
-        )
-    )
+    def parse(name: str) -> None:
+        (folder / name).write_bytes(content)
+        parse_with_config(COMMAND, DESCRIPTION, FLAGS, [f"--config={folder / name}"])
+
+    _both(lambda: parse("a.yaml"), lambda: parse("a.json"))
 
 
 def _metrics(content: bytes, folder: Path) -> None:
@@ -247,15 +228,15 @@ def _requests(content: bytes, _folder: Path) -> None:
 
     signatures = {"serving_default": SignatureInfo(("inputs",), {})}
 
-    def answered(call: Callable[[], object]) -> None:
+    def parse(call: Callable[[], object]) -> None:
         try:
             call()
         except RequestError as error:
             raise UserError(str(error)) from error
 
     _both(
-        lambda: answered(lambda: parse_path("POST", content.decode("latin-1"))),
-        lambda: answered(lambda: parse_predict(content, signatures)),
+        lambda: parse(lambda: parse_path("POST", content.decode("latin-1"))),
+        lambda: parse(lambda: parse_predict(content, signatures)),
     )
 
 
@@ -313,16 +294,6 @@ _TABLE = (
 _PASSAGES = b"mary went home and there was mary\nthe dog saw the other dog\n"
 _NUMBERS = ("0", "1", "-1", "2", "9" * 20, "9" * 400, "9" * 5000, "1e999", "NaN", "1.5")
 _JSON = ("{", "}", "[", "]", ":", ",", '"', "null", "true", "\\ud800", "[" * 5000, *_NUMBERS)
-_CONFIG_NAMES = (
-    "hparams",
-    "spec",
-    "seed",
-    "usr_dir",
-    "network",
-    "training",
-    "hidden_size",
-    "model",
-)
 _METRICS = (
     b'{"kind": "train", "step": 1, "loss": 0.5, "ponder_histogram": [0, 2]}\n'
     b'{"kind": "eval", "step": 2, "loss": 0.25}\n'
@@ -353,74 +324,68 @@ def parsers() -> dict[str, Parser]:
         b"problem: babi_sim\nhparams_set: ut_babi\nhparams: {dropout: 0.1}\n"
         b"problem_args: {seed: 1}\n"
     )
+    labelled = (
+        b"good\tI liked it\n__label__bad no\n",
+        b'text,label\n"I, too",good\nno,bad\n',
+        b'{"text": "a", "label": 1}\n',
+    )
+    lambada = (
+        _PASSAGES,
+        b"the\t12\nmary\t3\n",
+        gzip.compress(_PASSAGES),
+        _tar("lambada_test_plain_text.txt", _PASSAGES),
+        _tar("train-novels.tar", _tar("a.txt", _PASSAGES)),
+    )
+    agreement = (_TABLE, gzip.compress(_TABLE), b"VBZ\tthe dog\nVBP\tthe dogs\n" * 30)
+    pairs = (b"a dog\tein Hund\nb\tc\n", gzip.compress(b"a\tb\n"))
+    replies = (json.dumps(_METADATA).encode(), b'5{"error": "a"}', b'{"predictions": ["a"]}')
+    requests = (_REQUEST, b"/v1/models/a/versions/1:predict")
+    manifests = (b'{"files": {}}', manifest, b'{"step": 120}')
+    fitting = b"train_questions=100,supporting_facts=1+2"
+    decoding = b"beam_size=4,alpha=0.6,n_best=2"
+    of = _parser
     return {
-        "babi": Parser((_STORY,), ("1 ", "2 ", "\t", "?", "\n", "\x85", *_NUMBERS), _babi),
-        "parallel_text": Parser(
-            (b"a dog\tein Hund\nb\tc\n", gzip.compress(b"a\tb\n")),
-            ("\t", "\n", "\r", "a"),
-            _parallel,
-        ),
-        "labelled_text": Parser(
-            (
-                b"good\tI liked it\n__label__bad no\n",
-                b'text,label\n"I, too",good\nno,bad\n',
-                b'{"text": "a", "label": 1}\n',
-            ),
-            ("\t", "\n", ",", '"', "text", "label", "__label__", *_JSON),
-            _labelled,
-        ),
-        "trees": Parser(
-            (_TREE,), ("(", ")", "(" * 3000, "NP", " ", "-NONE-", "\n", "=", "|"), _trees
-        ),
-        "lambada": Parser(
-            (
-                _PASSAGES,
-                b"the\t12\nmary\t3\n",
-                gzip.compress(_PASSAGES),
-                _tar("lambada_test_plain_text.txt", _PASSAGES),
-                _tar("train-novels.tar", _tar("a.txt", _PASSAGES)),
-            ),
-            ("\t", "\n", "the ", *_NUMBERS),
-            _lambada,
-        ),
-        "agreement": Parser(
-            (_TABLE, gzip.compress(_TABLE), b"VBZ\tthe dog\nVBP\tthe dogs\n" * 30),
-            ("\t", "\n", "VBZ", "VBP", '"', "sentence", *_NUMBERS),
-            _agreement,
-        ),
-        "hparams": Parser(
-            (hparams, b"beam_size=4,alpha=0.6,n_best=2"),
-            ("=", ",", "+", "hidden_size", "dropout", "beam_size", "top_p", "None", *_NUMBERS),
+        "babi": of(_babi, (_STORY,), "1 2 \t ? \x85", _NUMBERS),
+        "parallel_text": of(_parallel, pairs, "\t \r"),
+        "labelled_text": of(_labelled, labelled, "\t text label __label__", _JSON),
+        "trees": of(_trees, (_TREE,), "( ) NP -NONE- = |", ("(" * 3000,)),
+        "lambada": of(_lambada, lambada, "\t the", _NUMBERS),
+        "agreement": of(_agreement, agreement, '\t VBZ VBP " sentence', _NUMBERS),
+        "hparams": of(
             _hparams,
+            (hparams, decoding),
+            "= , + hidden_size dropout beam_size top_p None",
+            _NUMBERS,
         ),
-        "problem_args": Parser(
-            (b"train_questions=100,supporting_facts=1+2", arguments),
-            ("=", ",", "+", "train_questions", "max_length", "seed", "source_files", "~", *_JSON),
+        "problem_args": of(
             _problem_args,
+            (fitting, arguments),
+            "= , + train_questions max_length seed source_files ~",
+            _JSON,
         ),
-        "config_json": Parser((config,), (*_CONFIG_NAMES, *_JSON), _config),
-        "config_file": Parser(
-            (yaml, config), ("problem", ": ", "\n", "- ", "&a ", "*a", *_JSON), _config_file
+        "config_json": of(
+            _config,
+            (config,),
+            "hparams spec seed usr_dir network training hidden_size model",
+            _JSON,
         ),
-        "metrics_jsonl": Parser((_METRICS,), ("kind", "step", "loss", "\n", *_JSON), _metrics),
-        "checkpoint_manifest": Parser(
-            (b'{"files": {}}', manifest, b'{"step": 120}'),
-            ("files", "bytes", "sha256", "step", *_JSON),
-            _manifest,
+        "config_file": of(_config_file, (yaml, config), "problem : - &a *a", _JSON),
+        "metrics_jsonl": of(_metrics, (_METRICS,), "kind step loss", _JSON),
+        "checkpoint_manifest": of(_manifest, manifests, "files bytes sha256 step", _JSON),
+        "checkpoint_state": of(_state, (state,), "step position window", _JSON),
+        "t2t_hparams": of(_t2t_hparams, (t2t, b"--problem=a\n"), "--problem=", (*names, *_JSON)),
+        "t2t_index": of(_t2t_index, (index,), "a \0"),
+        "query_answers": of(
+            _answers, replies, "predictions outputs error metadata inputs \x1b[2J", _JSON
         ),
-        "checkpoint_state": Parser((state,), ("step", "position", "window", *_JSON), _state),
-        "t2t_hparams": Parser(
-            (t2t, b"--problem=a\n"), (*names, "--problem=", *_JSON), _t2t_hparams
-        ),
-        "t2t_index": Parser((index,), ("a", "\0"), _t2t_index),
-        "query_answers": Parser(
-            (json.dumps(_METADATA).encode(), b'5{"error": "a"}', b'{"predictions": ["a"]}'),
-            ("predictions", "outputs", "error", "metadata", "inputs", "\x1b[2J", *_JSON),
-            _answers,
-        ),
-        "serve_requests": Parser(
-            (_REQUEST, b"/v1/models/a/versions/1:predict"),
-            ("instances", "inputs", "b64", "signature_name", "/v1/models/", ":predict", *_JSON),
-            _requests,
+        "serve_requests": of(
+            _requests, requests, "instances inputs b64 signature_name /v1/models/ :predict", _JSON
         ),
     }
+
+
+def _parser(
+    parse: Parse, samples: tuple[bytes, ...], words: str, more: tuple[str, ...] = ()
+) -> Parser:
+    """A parser; `words` with a space between them."""
+    return Parser(samples, (*words.split(" "), *more), parse)

@@ -36,6 +36,7 @@ _MOST_ATTRACTORS = 5
 # Of the simplified files without a training file.
 _TRAINED_SHARE = 0.9
 _HELD_OUT_SHARE, _HELD_OUT_MOST = 0.05, 1000
+_MOST_DIGITS = 18
 _COLUMNS = ("sentence", "verb_pos", "verb_index", "n_intervening", "n_diff_intervening")
 
 TABLE = Archive(
@@ -262,8 +263,8 @@ def _table_row(
     if form not in FORMS:
         raise _malformed(path, line, f"verb_pos {form!r}", " or ".join(FORMS))
     for name, value in zip(_COLUMNS[2:], (index, between, different), strict=True):
-        if not value.isascii() or not value.isdigit():
-            raise _malformed(path, line, f"{name} {value!r}", "a whole number")
+        if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
+            raise _malformed(path, line, f"{name} {value[:_MOST_DIGITS]!r}", "a whole number")
     dependency = Dependency(sentence, int(index) - 1, form, int(different))
     if not 0 <= dependency.place < len(dependency.words):
         raise _malformed(

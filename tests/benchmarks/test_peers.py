@@ -114,7 +114,7 @@ def test_peer_trains_beside_the_library(
     own = ["--peers=pytorch", "--dtype_policies=float32", "--rounds=1", "--peer_batches=1"]
     assert train.main([*arguments, *own]) == 0
     printed = train.json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert printed["pytorch"]["steps"] == 1 and printed["faster_peer"] == "pytorch"
+    assert printed["pytorch"]["steps"] == 1 and printed["ratio"] > 0
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ut_tf.bin import report
 from ut_tf.sweeping.jobs import Job, Jobs, Outcome
-from ut_tf.tables.record import ResultRecord, keep_records, read_records
+from ut_tf.tables.record import ResultRecord, keep_records
 
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 # A network that answers at each position: none is traced that writes.
@@ -127,19 +126,3 @@ def test_a_run_is_trained_again_once_and_compared(
     assert told == {"figures": {"within": 1, "apart": 1}, "failed": []}
     assert reproduce.main(flags) == 1
     assert "begun" not in capsys.readouterr().out
-    _check_that_it_can_be_kept(next((tmp_path / "again" / "tiny").iterdir()))
-
-
-def _check_that_it_can_be_kept(run: Path) -> None:
-    """A run of the real commands has all that a record says."""
-    file = run.parent / "kept.jsonl"
-    flags = [f"--record={file}", "--table=tiny", "--metrics=length_4/seq_accuracy"]
-    assert report.main([str(run), *flags]) == 0
-    (record,) = read_records([file])
-    assert record.minutes and record.processor_minutes and record.processor
-    assert record.selection is not None and record.step == 1
-    # The stored record is of version 0.4's data, and so is the run that was made from it.
-    assert record.problem_args == {"disjoint_splits": False} and record.data_version == 2
-    place = f"runs/{PROBLEM}-ut_algorithmic-seed0"
-    assert record.evaluation == f"ut-eval --output_dir={place} --lengths=4"
-    assert (file.parent / str(record.curve)).is_file()

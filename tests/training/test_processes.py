@@ -1,21 +1,19 @@
-"""Training in processes of its own: killed at any moment, and two workers on this machine."""
+"""Training in processes of its own: two workers on this machine."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.training.toy import lines, losses, toy_run
+from tests.training.toy import losses, toy_run
 
 SCRIPT = Path(__file__).with_name("train_toy.py")
 ROOT = Path(__file__).parents[2]
@@ -41,43 +39,6 @@ def finish(process: subprocess.Popen[str], report: Path) -> dict[str, Any]:
     assert process.returncode == 0, errors
     found: dict[str, Any] = json.loads(report.read_text())
     return found
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path: Path) -> None:
-    # A checkpoint every third step and nearly nothing to compute: most kills hit the middle of
-    # saving.
-    settings = [
-        'model="universal_transformer"',
-        "train_steps=60",
-        "eval_frequency=3",
-        "dropout=0.2",
-        "average_decay=0.9",
-    ]
-    whole = finish(
-        start(tmp_path / "whole", tmp_path / "whole.json", *settings), tmp_path / "whole.json"
-    )
-    generator = random.Random(7)
-    kills = 0
-    while kills < 6:
-        process = start(tmp_path / "broken", tmp_path / "broken.json", *settings)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("step"):
-                break
-        time.sleep(generator.uniform(0.0, 0.6))
-        process.send_signal(signal.SIGKILL)
-        if process.wait() == 0:
-            break
-        kills += 1
-    assert kills >= 3
-    broken = finish(
-        start(tmp_path / "broken", tmp_path / "broken.json", *settings), tmp_path / "broken.json"
-    )
-    assert broken == whole
-    one, other = toy_run(tmp_path / "whole"), toy_run(tmp_path / "broken")
-    assert losses(one) == losses(other)
-    assert lines(one, "eval") == lines(other, "eval")
 
 
 @pytest.mark.slow

@@ -274,6 +274,13 @@ def test_training_order_follows_from_seed_and_epoch(tmp_path: Path) -> None:
             lambda lines: [lines[0], table_line("they are", "are", "VBP").replace("\t2\t", "\t\t")],
             "line 2: verb_index '', expected a whole",
         ),
+        (
+            lambda lines: [
+                lines[0],
+                table_line("they are", "are", "VBP").replace("\t2\t", f"\t{'9' * 5000}\t"),
+            ],
+            "line 2: verb_index '9{18}', expected a whole",
+        ),
         (lambda lines: lines[:5], "too few to divide"),
     ],
 )
