@@ -19,7 +19,7 @@ from ut_tf.paths import expanded
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
 from ut_tf.tables.filling import Report, make_report
-from ut_tf.tables.paper_tables import PAPER_TABLES
+from ut_tf.tables.layout_files import paper_tables
 from ut_tf.tables.report_text import as_csv, as_json, as_markdown
 from ut_tf.tables.runs import FoundRun, find_runs
 
@@ -120,7 +120,7 @@ def _main(argv: list[str]) -> None:
     if values.curves:
         _draw_curves(runs, values.curves, output or Path("curves"))
         return
-    report = make_report(PAPER_TABLES, runs, numbers, _evaluation)
+    report = make_report(paper_tables(), runs, numbers, _evaluation)
     _show(
         _as_html(report, output) if values.format == _HTML else _FORMATS[values.format](report),
         output,
@@ -135,9 +135,9 @@ def _show(text: str, output: Path | None) -> None:
 
 
 def _as_html(report: Report, output: Path | None) -> str:
-    from ut_tf.tables.html import as_html
+    from ut_tf.tables.html import report_page
 
-    return as_html(report, Path() if output is None else output.parent)
+    return report_page(report, Path() if output is None else output.parent)
 
 
 def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:

@@ -19,10 +19,10 @@ from ut_tf.evaluation.records import Record
 from ut_tf.paths import expanded
 from ut_tf.storage.files import write_text
 from ut_tf.tables.curves import keep_curve
-from ut_tf.tables.kept_html import html_page
-from ut_tf.tables.kept_layout import layout_of, read_tables
+from ut_tf.tables.html import records_page
 from ut_tf.tables.kept_tables import KeptTables, written_anew
 from ut_tf.tables.kept_text import as_markdown
+from ut_tf.tables.layout_files import layout_of, read_tables
 from ut_tf.tables.record import ResultRecord, keep_records
 from ut_tf.tables.recording import RecordingOptions, records_of
 from ut_tf.tables.runs import FoundRun
@@ -168,7 +168,7 @@ def tables_of_records(values: Any) -> str:
     if values.format == "html":
         page = expanded(values.output).parent if values.output else Path()
         folder = Path(os.path.relpath(os.path.realpath(files[0].parent), os.path.realpath(page)))
-        return html_page([kept.render(name) for name in names], folder)
+        return records_page([kept.render(name) for name in names], folder)
     return "\n\n".join(f"## {name}\n\n{as_markdown(kept.render(name))}" for name in names)
 
 

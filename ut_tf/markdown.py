@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from ut_tf.notices import printable
+
+
+def as_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    padded: bool = False,
+    written: Collection[str] = (),
+) -> str:
+    """A table.
+
+    Args:
+      header: a text for each column.
+      rows: likewise.
+      padded: whether the columns have one width, for readers in a terminal.
+      written: texts that are Markdown already, such as links.
+    """
+    cells = [[text if text in written else as_cell(text) for text in row] for row in rows]
+    head = [as_cell(text) for text in header]
+    if padded:
+        from tabulate import tabulate
+
+        return tabulate(cells, headers=head, tablefmt="github", disable_numparse=True)
+    lines = [head, ["---"] * len(head), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def as_cell(text: str) -> str:

@@ -5,7 +5,6 @@ hyperparameters, of a hyperparameter what it is.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +17,7 @@ from ut_tf.config.part_options import declared, values_of
 from ut_tf.data.argument_help import argument_help
 from ut_tf.data.arguments import as_written
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.ordering import natural_order
 from ut_tf.registry import Group, Registry
 
 ALL = "all"
@@ -208,7 +208,7 @@ def _rows(kind: Registry) -> list[tuple[str, str]]:
 def _matching(kind: Registry, pattern: str) -> list[tuple[str, str]]:
     named = [group.names for group in _groups(kind) if group.name == pattern]
     names = named[0] if named else [name for name in kind.names() if pattern in name]
-    return [(name, kind.describe(name)) for name in sorted(names, key=_natural)]
+    return [(name, kind.describe(name)) for name in sorted(names, key=natural_order)]
 
 
 def _others(kind: Registry, pattern: str) -> tuple[str, list[tuple[str, str]]]:
@@ -233,11 +233,3 @@ def _groups(kind: Registry) -> Iterator[Group]:
         yield Group("", "", tuple(name for name in group.names if kind.group(name) not in large))
         for folder, names in large.items():
             yield Group(folder, "", tuple(names))
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Sorts task2 before task10."""
-    return [
-        (0, int(part), "") if part.isdecimal() else (1, 0, part)
-        for part in re.split(r"(\d+)", name)
-    ]

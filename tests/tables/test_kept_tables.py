@@ -10,16 +10,18 @@ import pytest
 
 from ut_tf.bin import report
 from ut_tf.errors import UserError
-from ut_tf.tables.kept_html import html_page
-from ut_tf.tables.kept_layout import Figure, ResultTable, SummaryLine, Total, read_tables
-from ut_tf.tables.kept_text import as_markdown, processor_text, render, render_summary
+from ut_tf.tables.html import records_page
+from ut_tf.tables.kept_lines import make_totals
+from ut_tf.tables.kept_text import as_markdown, render, render_summary
+from ut_tf.tables.layout import Column, SummaryLine, Table, Total
+from ut_tf.tables.layout_files import read_tables
 from ut_tf.tables.record import ResultRecord, keep_records
-from ut_tf.tables.totals import make_totals
+from ut_tf.tables.texts import processor_text
 
-SINGLE = ResultTable(
+SINGLE = Table(
     "babi",
     lines=("task", "set"),
-    figures=(Figure("error", ("error",), digits=1),),
+    figures=(Column("error", ("error",), digits=(1,)),),
     task=r"babi_qa_task(\d+)_10k",
     total=Total(tasks=20, failed_above=5.0, paper={"UT": "0.23 (0)"}),
 )
@@ -70,7 +72,7 @@ def test_the_best_seed_is_validation_s_and_failed_tasks_are_counted() -> None:
 
 
 def test_a_column_without_total_has_none() -> None:
-    ponder_time = Figure("ponder time", ("ponder_time",), digits=1, total=False)
+    ponder_time = Column("ponder time", ("ponder_time",), digits=(1,), total=False)
     table = dataclasses.replace(SINGLE, figures=(*SINGLE.figures, ponder_time))
     records = [error(2, 1.0, 1.0), error(10, 3.0, 1.0)]
     steps = [dataclasses.replace(one, metric="ponder_time", value=4.0) for one in records]
@@ -96,7 +98,7 @@ def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
     text = as_markdown(render(SINGLE, [error(2, 1.0, 2.0), more]))
     assert "| 2 | `ut_babi` | 1.0 | 1.0 | 0 |" in text
     assert "| 2 | `ut_babi` | 1.0 | 9.0 | 0 |" in text
-    summary = ResultTable("readme", summary=(SummaryLine("task 2", "babi", SINGLE.figures[0]),))
+    summary = Table("readme", summary=(SummaryLine("task 2", "babi", SINGLE.figures[0]),))
     row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0), more]).rows[0]
     assert row[-2:] == ["error 1.0", "0"]
     records = [error(1, 0.0, 0.0), error(2, 1.0, 2.0), more]
@@ -121,8 +123,8 @@ def test_runs_of_another_length_or_warm_start_are_no_seeds_of_a_line() -> None:
 
 
 def test_a_summary_takes_the_publication_s_figure_from_its_own_layout() -> None:
-    figure = Figure("error", ("error",), digits=1, where={"task": "2"}, paper={"2": "0"})
-    summary = ResultTable("readme", summary=(SummaryLine("task 2", "babi", figure),))
+    figure = Column("error", ("error",), digits=(1,), where={"task": "2"}, paper={"2": "0"})
+    summary = Table("readme", summary=(SummaryLine("task 2", "babi", figure),))
     row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0, paper=None)]).rows[0]
     assert row[-2:] == ["error 1.0", "0"]
 
@@ -138,8 +140,8 @@ def test_without_validation_no_seed_is_the_best() -> None:
 
 
 def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> None:
-    figure = Figure("400", ("length_400/char_acc", "length_400/seq_acc"), digits=3)
-    table = ResultTable(
+    figure = Column("400", ("length_400/char_acc", "length_400/seq_acc"), digits=(3,))
+    table = Table(
         "lengths", lines=("task", "seed"), figures=(figure,), task=r"algorithmic_(\w+)_decimal40"
     )
     both = {
@@ -162,7 +164,7 @@ def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> N
         "",
         "† trained for 10 minutes",
     ]
-    assert "<td>copy†</td>" in html_page([rendered], Path())
+    assert "<td>copy†</td>" in records_page([rendered], Path())
 
 
 def test_a_page_is_written_anew_between_its_markers_alone(
@@ -208,8 +210,14 @@ def test_a_page_of_html_shows_each_run(tmp_path: Path) -> None:
     [
         ("t: {figurs: []}", r"t: unknown 'figurs'; did you mean figures\?"),
         ("t: {lines: [tsk]}", r"lines cannot have 'tsk'; did you mean task\?"),
-        ("t: {figures: [{title: a}]}", "a figure has no metrics"),
+        ("t: {figures: [{title: a}]}", "has no 'metrics'"),
         ("t: 3", "t is 3: expected names with values"),
+        (
+            "t: {figures: [{metrics: a, digits: b}]}",
+            "figures, digits is 'b': expected a whole number",
+        ),
+        ("t: {figures: [{metrics: a, each: 3}]}", "each is 3: expected a list"),
+        ("t: {figures: [{metrics: a, sources: b}]}", "unknown 'sources'"),
         ("[1", "cannot be read"),
         ("t: {facts: [minutes]}\nt: {}", "lays out t twice: remove one of the two"),
     ],

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ut_tf.errors import UserError
-from ut_tf.tables.kept_layout import Figure, ResultTable, SummaryLine
 from ut_tf.tables.kept_text import as_markdown, render, render_summary
+from ut_tf.tables.layout import Column, SummaryLine, Table
 from ut_tf.tables.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
 from ut_tf.tables.record import ResultRecord, read_records
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-ERROR = Figure("error", ("error",), digits=1)
+ERROR = Column("error", ("error",), digits=(1,))
 
 
 def error(
@@ -43,7 +43,7 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
         exchanges(some, test={17: (273, 1000)}),
         exchanges(every, test={4: (1000, 1000)}),
     ]
-    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
     text = as_markdown(
         render(table, [plain, some, every], {overlap.key: overlap for overlap in counted})
     )
@@ -66,7 +66,7 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
 def test_other_questions_of_several_tasks_are_counted_together() -> None:
     record = error(17, 5.0, exchange_words=True)
     overlap = exchanges(record, test={1: (900, 1000), 2: (0, 1000)})
-    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
     header, _, line = as_markdown(render(table, [record], {overlap.key: overlap})).splitlines()[:3]
     # 100 mistakes among 1,100 questions. Were they in task 1, the mean over both would be 50 %.
     assert header.endswith("| known test questions | error on the others together |")
@@ -80,7 +80,7 @@ def test_without_columns_a_note_counts_them_by_task() -> None:
         SIMULATED,
         {"test": {3: (0, 1000), 17: (114, 1000)}, "validation": {3: (0, 195), 17: (189, 1000)}},
     )
-    table = ResultTable("babi", lines=("problem",), facts=(), figures=(ERROR,))
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,))
     text = as_markdown(render(table, [record], {overlap.key: overlap}))
     assert text.splitlines()[-1] == (
         "† 114 of 2,000 test questions (114 in task 17) and 189 of 1,195 questions for validation"
@@ -88,7 +88,7 @@ def test_without_columns_a_note_counts_them_by_task() -> None:
         " not measured"
     )
     shown = render_summary(
-        ResultTable("summary", summary=(SummaryLine("task 17", "babi", ERROR),)),
+        Table("summary", summary=(SummaryLine("task 17", "babi", ERROR),)),
         {"babi": table},
         [record],
         {overlap.key: overlap},

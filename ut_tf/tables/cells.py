@@ -2,8 +2,8 @@
 
 ::
 
-    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}  # by problem and seed
-    cell = make_cell(source, readings)
+    readings = {"lte_copy": {(0, ""): Reading(...), (1, ""): Reading(...)}}  # by problem and seed
+    cell = make_cell(readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 
 The best seed of a problem is the one whose checkpoint was best on the validation data, never on the
@@ -13,26 +13,46 @@ the best seeds' for ``best``, each seed's for ``mean`` and ``deviation``.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ut_tf.evaluation.records import Record
 from ut_tf.evaluation.selection import first
-from ut_tf.tables.layout import Measure, Source
-from ut_tf.tables.runs import FoundRun, Repetition
 
 Values = tuple[float | None, ...]
+Interval = tuple[float, float]
+Repetition = tuple[int, str]
+"""A seed and a fold ("" where there are none)."""
+_MARKS = "†‡§¶"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number, and between which two it lies with a confidence of 95 % (None: not known)."""
+    """A number.
+
+    Args:
+      value: None: not known.
+      interval: between which two it lies with a confidence of 95 %; None: not known.
+      others: the same on test questions that are not known from training; None: not measured.
+    """
 
     value: float | None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
+    others: float | None = None
+
+    def as_accuracy(self) -> Figure:
+        """The accuracy, of an error in percent."""
+        if self.value is None:
+            return self
+        bounds = self.interval and sorted(1.0 - bound / 100.0 for bound in self.interval)
+        return Figure(
+            1.0 - self.value / 100.0, (bounds[0], bounds[1]) if bounds else None, self.others
+        )
 
 
 @dataclass(frozen=True)
@@ -40,92 +60,95 @@ class Reading:
     """The figures of a cell from one evaluation of one run.
 
     Args:
-      run: the run.
-      record: its evaluation.
-      figures: one for each measure.
-      note: in a few words, what is other than in the table; empty: nothing.
+      figures: one for each metric.
+      selection: what validation found of the checkpoint.
+      folder: of the run; None: it is a kept record.
+      time: of the evaluation.
     """
 
-    run: FoundRun
-    record: Record
     figures: tuple[Figure, ...]
-    note: str = ""
+    selection: Mapping[str, Any] | None
+    folder: Path | None = None
+    time: str = ""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The figures of a cell, one for each measure; None where there is no such number.
+    """The figures of a cell, one for each metric; None where there is no such number.
 
     Args:
       best: of the seed that validation chose, or of the only one; None: validation says nothing.
       mean: over the seeds.
       deviation: standard deviation over the seeds (n - 1); None: there is only one seed, or the
         problems have different seeds.
-      intervals: of a single seed's figures on a single problem.
+      intervals: of the best seed's figures, on a single problem.
+      others: of the best seed's last figure, on a single problem.
       seeds: how many seeds each problem has at most.
       problems: how many problems' figures are joined.
       of_problems: how many should be.
       folders: of the runs, each once.
+      paper: the publication's figures, as printed; empty: none.
     """
 
     best: Values | None
     mean: Values
     deviation: Values | None
-    intervals: tuple[tuple[float, float] | None, ...] | None
+    intervals: tuple[Interval | None, ...] | None
+    others: float | None
     seeds: int
     problems: int
     of_problems: int
     folders: tuple[Path, ...] = ()
+    paper: str = ""
+
+    @property
+    def only_intervals(self) -> tuple[Interval | None, ...] | None:
+        """The intervals of the only seed; None where there are several."""
+        return self.intervals if self.seeds == 1 else None
 
 
 def figure_of(record: Record, name: str) -> Figure:
     """A metric of an evaluation; what is not there, or not finite, is None."""
-    value, interval = (
-        record.metrics.get(name, math.nan),
-        record.intervals.get(name, (math.nan, math.nan)),
-    )
-    known = all(math.isfinite(bound) for bound in interval)
-    return Figure(
-        value if math.isfinite(value) else None, (interval[0], interval[1]) if known else None
-    )
+    value = record.metrics.get(name, math.nan)
+    low, high = record.intervals.get(name, (math.nan, math.nan))
+    known = math.isfinite(low) and math.isfinite(high)
+    return Figure(value if math.isfinite(value) else None, (low, high) if known else None)
 
 
-def make_cell(source: Source, readings: Mapping[str, Mapping[Repetition, Reading]]) -> Cell:
-    """The cell of a source.
+def make_cell(
+    readings: Mapping[str, Mapping[Repetition, Reading]],
+    of_problems: int = 1,
+    limits: Sequence[float | None] = (),
+) -> Cell:
+    """The cell of readings.
 
     Args:
-      source: what is measured.
       readings: by problem and repetition; at least one.
+      of_problems: how many problems there should be.
+      limits: for each figure: of several problems how many are above it, in place of their mean
+        (None); empty: the means of all.
     """
     seeds = [set(by_seed) for by_seed in readings.values()]
     common = seeds[0] if all(of_problem == seeds[0] for of_problem in seeds) else set()
     per_seed = [
-        _joined(source.measures, [by_seed[seed] for by_seed in readings.values()])
+        _join(limits, [_values(by_seed[seed]) for by_seed in readings.values()])
         for seed in sorted(common)
     ]
-    mean_by_problem = [
-        _means([_values(reading) for reading in by_seed.values()]) for by_seed in readings.values()
-    ]
+    by_problem = [_means(map(_values, by_seed.values())) for by_seed in readings.values()]
     chosen = [best_seed(by_seed) for by_seed in readings.values()]
-    alone = len(source.problems) == 1 and len(seeds[0]) == 1
-    single = next(iter(readings[next(iter(readings))].values())) if alone else None
+    best = [reading for reading in chosen if reading is not None]
+    only = best[0] if best and of_problems == 1 else None
+    folders = [reading.folder for by_seed in readings.values() for reading in by_seed.values()]
     return Cell(
-        best=(
-            None
-            if None in chosen
-            else _joined(source.measures, [reading for reading in chosen if reading is not None])
-        ),
-        mean=_means(per_seed) if per_seed else _join(source.measures, mean_by_problem),
+        best=_join(limits, [_values(reading) for reading in best]) if all(chosen) else None,
+        mean=_means(per_seed) if per_seed else _join(limits, by_problem),
         deviation=_deviations(per_seed) if len(per_seed) > 1 else None,
-        intervals=tuple(figure.interval for figure in single.figures) if single else None,
+        intervals=tuple(figure.interval for figure in only.figures) if only else None,
+        others=only.figures[-1].others if only else None,
         seeds=max(map(len, seeds)),
         problems=len(readings),
-        of_problems=len(source.problems),
-        folders=tuple(
-            dict.fromkeys(
-                reading.run.folder for by_seed in readings.values() for reading in by_seed.values()
-            )
-        ),
+        of_problems=of_problems,
+        folders=tuple(dict.fromkeys(folder for folder in folders if folder)),
     )
 
 
@@ -138,38 +161,39 @@ def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
     if len(by_seed) > 1 and len({fold for _, fold in by_seed}) > 1:
         return None
     in_order = [by_seed[seed] for seed in sorted(by_seed)]
-    place = first([reading.record.selection for reading in in_order])
+    place = first([reading.selection for reading in in_order])
     return None if place is None else in_order[place]
+
+
+def marks_of(notes: Iterable[str]) -> dict[str, str]:
+    """The mark of each note, in their order."""
+    return {
+        note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
+        for number, note in enumerate(dict.fromkeys(filter(None, notes)))
+    }
 
 
 def _values(reading: Reading) -> Values:
     return tuple(figure.value for figure in reading.figures)
 
 
-def _joined(measures: Sequence[Measure], readings: Sequence[Reading]) -> Values:
-    return _join(measures, [_values(reading) for reading in readings])
+def _join(limits: Sequence[float | None], by_problem: Sequence[Values]) -> Values:
+    """The figures of several problems as one."""
+    return tuple(
+        _over(values, statistics.fmean if limit is None else _count_above(limit))
+        for values, limit in itertools.zip_longest(zip(*by_problem, strict=True), limits)
+    )
 
 
-def _join(measures: Sequence[Measure], by_problem: Sequence[Values]) -> Values:
-    """The figures of several problems as one, for each measure."""
-    joined: list[float | None] = []
-    for number, measure in enumerate(measures):
-        values = [values_of_problem[number] for values_of_problem in by_problem]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            joined.append(None)
-        elif measure.over == "mean":
-            joined.append(statistics.fmean(known))
-        else:
-            joined.append(float(sum(value > measure.limit for value in known)))
-    return tuple(joined)
+def _count_above(limit: float) -> Callable[[list[float]], float]:
+    return lambda values: float(sum(value > limit for value in values))
 
 
-def _means(rows: Sequence[Values]) -> Values:
+def _means(rows: Iterable[Values]) -> Values:
     return tuple(_over(column, statistics.fmean) for column in zip(*rows, strict=True))
 
 
-def _deviations(rows: Sequence[Values]) -> Values:
+def _deviations(rows: Iterable[Values]) -> Values:
     return tuple(_over(column, statistics.stdev) for column in zip(*rows, strict=True))
 
 

@@ -1,9 +1,9 @@
-"""Tables filled from runs: which evaluation belongs in which cell, with which notes.
+"""A publication's tables filled from runs: which evaluation belongs in which cell, and its notes.
 
 ::
 
     runs, warnings = find_runs(places)
-    report = make_report(PAPER_TABLES, runs, numbers=("1", "4"))
+    report = make_report(paper_tables(), runs, numbers=("1", "4"))
 
 Each evaluation of a run is compared with each source of each column. One that fits
 becomes a reading, with a note where its data, its arguments, its length or its split are not the
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -23,12 +23,11 @@ from typing import NamedTuple
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
-from ut_tf.tables.cells import Cell, Figure, Reading, figure_of, make_cell
-from ut_tf.tables.layout import Column, Measure, Source, Table, Tables
-from ut_tf.tables.runs import FOLD, FoundRun, Repetition, without_fold
+from ut_tf.tables.cells import Cell, Figure, Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.layout import ABOVE, LENGTH, Column, Publication, Source, Table
+from ut_tf.tables.runs import FOLD, FoundRun, without_fold
 from ut_tf.tables.summary import Summary, last_records, summarise
 
-LENGTH = "{length}"
 JOINED = "the best set for each"
 _UNTRAINED = "{} has no checkpoint yet."
 _HOPELESS = "{} was stopped early by ut-sweep and is no result."
@@ -93,7 +92,7 @@ class Report:
 
 
 def make_report(
-    tables: Tables,
+    publication: Publication,
     runs: Sequence[FoundRun],
     numbers: Sequence[str] = (),
     how_to_evaluate: Callable[[Path], str] = "evaluate {} with ut-eval".format,
@@ -101,7 +100,7 @@ def make_report(
     """Fills tables from runs.
 
     Args:
-      tables: a publication's.
+      publication: whose tables.
       runs: as ``find_runs`` gives them.
       numbers: of the tables that are wanted, with or without runs ("1" means its parts too), and
         nothing else; empty: all that have a run, and the runs that are in none.
@@ -112,32 +111,30 @@ def make_report(
     """
     wanted = [
         table
-        for table in tables.tables
+        for table in publication.tables
         if not numbers or any(is_number(table, number) for number in numbers)
     ]
     for number in numbers:
-        if not any(is_number(table, number) for table in tables.tables):
-            known = ", ".join(table.number for table in tables.tables)
+        if not any(is_number(table, number) for table in wanted):
+            known = ", ".join(table.name for table in publication.tables)
             raise UserError(
-                f"there is no table {number!r}: the {tables.publication}'s tables are {known}."
+                f"there is no table {number!r}: the {publication.publication}'s tables are {known}."
             )
     used: set[int] = set()
-    filled = [_fill(table, tables, runs, used) for table in wanted]
-    without = [
+    filled = [_fill(table, publication, runs, used) for table in wanted]
+    sources = [source for table in wanted for column in table.figures for source in column.sources]
+    not_evaluated = [
         (run, _what_is_left(run, how_to_evaluate))
         for run in runs
-        if _is_unjudged(run) and _is_wanted(run, tables, wanted, bool(numbers))
+        # Whatever it did on another problem's data; of another use nothing is missed.
+        if all(record.test_problem and not record.used_with for record in run.records)
+        and (not numbers or any(_problem_of(run, one, publication) for one in sources))
     ]
-    others = (
-        []
-        if numbers
-        else summarise(
-            [*_own(run for run in runs if id(run) not in used), *_of_other_problems(runs)]
-        )
-    )
-    return Report(
-        tables.publication, [table for table in filled if table.rows or numbers], without, others
-    )
+    last = [] if numbers else [(run, record) for run in runs for record in last_records(run)]
+    own = [item for item in last if not item[1].test_problem and id(item[0]) not in used]
+    others = summarise([*own, *(item for item in last if item[1].test_problem)])
+    shown = [table for table in filled if table.rows or numbers]
+    return Report(publication.publication, shown, not_evaluated, others)
 
 
 def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
@@ -146,33 +143,9 @@ def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
     return how_to_evaluate(run.folder) if run.trained else _UNTRAINED.format(run.folder)
 
 
-def _own(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
-    return [
-        (run, record) for run in runs for record in last_records(run) if not record.test_problem
-    ]
-
-
-def _of_other_problems(runs: Iterable[FoundRun]) -> list[tuple[FoundRun, Record]]:
-    return [(run, record) for run in runs for record in last_records(run) if record.test_problem]
-
-
-def _is_unjudged(run: FoundRun) -> bool:
-    """Whether the run's own sets were never judged, whatever it did on another problem's
-    data; of another use nothing is missed.
-    """
-    return all(record.test_problem and not record.used_with for record in run.records)
-
-
 def is_number(table: Table, number: str) -> bool:
     """Whether `number` means the table: "1" means 1, 1a and 1b."""
-    return table.number == number or table.number.rstrip("abcdefgh") == number
-
-
-def _is_wanted(run: FoundRun, tables: Tables, wanted: Sequence[Table], chosen: bool) -> bool:
-    if not chosen:
-        return True
-    sources = [source for table in wanted for column in table.columns for source in column.sources]
-    return any(_problem_in(source, _known_problem(run, tables)) is not None for source in sources)
+    return number in (table.name, table.name.rstrip("abcdefgh"))
 
 
 class _Key(NamedTuple):
@@ -185,35 +158,47 @@ class _Key(NamedTuple):
     use: str
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """An evaluation that fits a source of a column; `order` puts the one last that fits best."""
+
+    order: tuple[float, ...]
+    column: Column
+    source: Source
+    problem: str
+    run: FoundRun
+    record: Record
+    figures: tuple[Figure, ...]
+    note: str
+
+
 _BySeed = dict[Repetition, Reading]
 # Column -> what fills it, and the readings by problem and seed.
-_Cells = dict[str, tuple[Source, dict[str, _BySeed]]]
+_Cells = dict[str, tuple[_Candidate, dict[str, _BySeed]]]
 
 
-def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]) -> FilledTable:
+def _fill(
+    table: Table, publication: Publication, runs: Sequence[FoundRun], used: set[int]
+) -> FilledTable:
     """The table with its rows; adds the runs that are in it to `used`."""
-    left_out: list[str] = []
+    left_out: dict[str, None] = {}
     signatures: dict[str, None] = {}
     rows: dict[_Key, _Cells] = {}
-    for column, source, problem, reading in _readings(table, tables, runs):
-        used.add(id(reading.run))
-        texts = [reading.record.signatures.get(measure.metric) for measure in source.measures]
-        signatures.update(dict.fromkeys(text for text in texts if text))
-        key = _Key(
-            source.variant,
-            reading.note,
-            reading.run.system,
-            reading.run.recipe,
-            reading.record.used_with,
-        )
-        _, cell = rows.setdefault(key, {}).setdefault(column.title, (source, {}))
-        _keep(cell.setdefault(problem, {}), reading, left_out)
+    for found in (item for run in runs for item in _fitting(run, table, publication)):
+        run, record, source = found.run, found.record, found.source
+        used.add(id(run))
+        texts = map(record.signatures.get, found.column.metrics_of(source))
+        signatures |= dict.fromkeys(filter(None, texts))
+        key = _Key(source.variant, found.note, run.system, run.recipe, record.used_with)
+        _, by_problem = rows.setdefault(key, {}).setdefault(found.column.title, (found, {}))
+        reading = Reading(found.figures, record.selection, run.folder, record.time)
+        _keep(by_problem.setdefault(found.problem, {}), run.repetition, reading, left_out)
     filled = [Row(key.system, key.recipe, key.variant, key.note, _made(rows[key])) for key in rows]
-    order = {variant: number for number, variant in enumerate(_variants(table))}
+    order = table.variants
     ordered = sorted(
         [*filled, *_joined_rows(rows)],
         key=lambda row: (
-            order[row.variant],
+            order.index(row.variant),
             bool(row.note),
             row.system,
             row.joins_recipes,
@@ -221,11 +206,16 @@ def _fill(table: Table, tables: Tables, runs: Sequence[FoundRun], used: set[int]
             row.note,
         ),
     )
-    return FilledTable(table, ordered, left_out, list(signatures))
+    return FilledTable(table, ordered, list(left_out), list(signatures))
 
 
 def _made(cells: _Cells) -> dict[str, Cell]:
-    return {title: make_cell(source, by_problem) for title, (source, by_problem) in cells.items()}
+    return {
+        title: make_cell(
+            by_problem, len(found.source.problems), found.column.limits_of(found.source)
+        )
+        for title, (found, by_problem) in cells.items()
+    }
 
 
 def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
@@ -239,9 +229,9 @@ def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
             # The same weights as in another row: not one more seed.
             continue
         group = key._replace(recipe=JOINED)
-        for title, (source, by_problem) in cells.items():
+        for title, (found, by_problem) in cells.items():
             most[group, title] = max(most.get((group, title), 0), len(by_problem))
-            _, joined = groups.setdefault(group, {}).setdefault(title, (source, {}))
+            _, joined = groups.setdefault(group, {}).setdefault(title, (found, {}))
             for problem, by_seed in by_problem.items():
                 # Seeds of several recipes: numbered anew, since they only choose among each other.
                 readings = [*joined.get(problem, {}).values(), *by_seed.values()]
@@ -256,86 +246,58 @@ def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
             yield Row(group.system, JOINED, group.variant, group.note, made, joins_recipes=True)
 
 
-def _variants(table: Table) -> list[str]:
-    return list(
-        dict.fromkeys(source.variant for column in table.columns for source in column.sources)
-    )
-
-
-def _keep(by_seed: _BySeed, reading: Reading, left_out: list[str]) -> None:
+def _keep(
+    by_seed: _BySeed, repetition: Repetition, reading: Reading, left_out: dict[str, None]
+) -> None:
     """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
     told.
     """
-    seed = reading.run.repetition
-    other = by_seed.get(seed)
-    if other is None:
-        by_seed[seed] = reading
+    other = by_seed.setdefault(repetition, reading)
+    if other is reading:
         return
-    first, last = sorted((other, reading), key=lambda candidate: candidate.record.time)
-    by_seed[seed] = last
-    text = (
-        f"{first.run.folder}: the same seed ({seed[0]}) as {last.run.folder}, which was evaluated"
+    first, last = sorted((other, reading), key=lambda candidate: candidate.time)
+    by_seed[repetition] = last
+    left_out[
+        f"{first.folder}: the same seed ({repetition[0]}) as {last.folder}, which was evaluated"
         " later."
-    )
-    if text not in left_out:
-        left_out.append(text)
+    ] = None
 
 
-def _readings(
-    table: Table, tables: Tables, runs: Sequence[FoundRun]
-) -> Iterator[tuple[Column, Source, str, Reading]]:
-    """Yields every reading of the table, with the problem as the source has it."""
-    for run in runs:
-        for column in table.columns:
-            variants: set[str] = set()
-            for source in column.sources:
-                best = max(
-                    _candidates(run, source, table, tables),
-                    key=lambda candidate: candidate.order,
-                    default=None,
-                )
-                # The first source that fits counts: a pattern after it stands for all the others.
-                if best is not None and source.variant not in variants:
-                    variants.add(source.variant)
-                    yield column, source, best.problem, best.reading
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A reading that fits a source; `order` puts the one last that fits best."""
-
-    order: tuple[float, ...]
-    problem: str
-    reading: Reading
+def _fitting(run: FoundRun, table: Table, publication: Publication) -> Iterator[_Candidate]:
+    """Yields the evaluation of a run that fits a column best, for each variant."""
+    for column in table.figures:
+        variants: set[str] = set()
+        for source in column.sources:
+            found = list(_candidates(run, column, source, table, publication))
+            # The first source that fits counts: a pattern after it stands for all the others.
+            if found and source.variant not in variants:
+                variants.add(source.variant)
+                yield max(found, key=lambda candidate: candidate.order)
 
 
 def _candidates(
-    run: FoundRun, source: Source, table: Table, tables: Tables
+    run: FoundRun, column: Column, source: Source, table: Table, publication: Publication
 ) -> Iterator[_Candidate]:
     """Yields the readings of a run: those with the table's split and length, of the best
     checkpoint, and later ones, come last in order.
     """
+    problem = _problem_of(run, source, publication)
+    metrics = column.metrics_of(source)
     for number, record in enumerate(run.records):
-        problem = _problem_in(source, _known_problem(run, tables))
         if (
             record.test_problem
             or problem is None
             or _belongs_elsewhere(run, record, source, problem, table)
         ):
             continue
-        for length in _lengths(source, record):
-            figures = tuple(_figure(measure, record, length) for measure in source.measures)
+        for length in _lengths(metrics[0], source, record):
+            figures = tuple(_figure(metric, source, record, length) for metric in metrics)
             if figures[0].value is not None:
                 evaluated = _evaluation_notes(run, source, record, length)
-                note = "; ".join(
-                    [
-                        *_data_notes(run, source, record, tables),
-                        *evaluated,
-                        *_checkpoint_notes(run, record),
-                    ]
-                )
+                data = _data_notes(run, source, record, publication)
+                note = "; ".join([*data, *evaluated, *_checkpoint_notes(run, record)])
                 order = (-len(evaluated), record.checkpoint == "best", number, length)
-                yield _Candidate(order, problem, Reading(run, record, figures, note))
+                yield _Candidate(order, column, source, problem, run, record, figures, note)
 
 
 def _belongs_elsewhere(
@@ -344,15 +306,12 @@ def _belongs_elsewhere(
     """Whether the record's split is that of another column, so that it has no place in this
     one.
     """
-    if source.split in _splits(run, record):
-        return False
-    others = [
-        other_source
-        for column in table.columns
-        for other_source in column.sources
-        if _problem_in(other_source, problem) is not None
-    ]
-    return any(other_source.split in _splits(run, record) for other_source in others)
+    splits = _splits(run, record)
+    return source.split not in splits and any(
+        other.split in splits and _problem_in(other, problem) is not None
+        for column in table.figures
+        for other in column.sources
+    )
 
 
 def _splits(run: FoundRun, record: Record) -> list[str]:
@@ -362,43 +321,38 @@ def _splits(run: FoundRun, record: Record) -> list[str]:
     return ["validation"] if run.repetition[1] else record.split.split(",")
 
 
-def _known_problem(run: FoundRun, tables: Tables) -> str:
-    """The run's problem, as the sources name it."""
-    return tables.same_problems.get(run.problem, run.problem)
+def _problem_of(run: FoundRun, source: Source, publication: Publication) -> str | None:
+    """The run's problem as the source names it; None: the source has it not."""
+    return _problem_in(source, publication.same_problems.get(run.problem, run.problem))
 
 
 def _problem_in(source: Source, problem: str) -> str | None:
     return next((pattern for pattern in source.problems if fnmatchcase(problem, pattern)), None)
 
 
-def _lengths(source: Source, record: Record) -> list[int]:
+def _lengths(metric: str, source: Source, record: Record) -> list[int]:
     """The lengths that the record has figures of; [0] for a source without a length."""
     if not source.length:
         return [0]
-    pattern = re.escape(source.measures[0].metric).replace(re.escape(LENGTH), r"(\d+)")
+    pattern = re.escape(metric).replace(re.escape(LENGTH), r"(\d+)")
     return [
         int(match[1]) for match in (re.fullmatch(pattern, name) for name in record.metrics) if match
     ]
 
 
-def _figure(measure: Measure, record: Record, length: int) -> Figure:
-    name = measure.metric.replace(LENGTH, str(length))
-    figure = figure_of(record, name)
-    if figure.value is None or not measure.from_error:
-        return figure
-    low_high = figure.interval and (
-        1.0 - figure.interval[1] / 100.0,
-        1.0 - figure.interval[0] / 100.0,
-    )
-    return Figure(1.0 - figure.value / 100.0, low_high)
+def _figure(metric: str, source: Source, record: Record, length: int) -> Figure:
+    figure = figure_of(record, metric.partition(ABOVE)[0].replace(LENGTH, str(length)))
+    return figure.as_accuracy() if source.from_error else figure
 
 
-def _data_notes(run: FoundRun, source: Source, record: Record, tables: Tables) -> list[str]:
+def _data_notes(
+    run: FoundRun, source: Source, record: Record, publication: Publication
+) -> list[str]:
     notes = [source.note.format(problem=run.problem)] if source.note else []
     arguments = {
         name: value
         for name, value in run.problem_args.items()
-        if name not in tables.neutral_arguments | {FOLD}
+        if name not in (*publication.neutral_arguments, FOLD)
     }
     if arguments:
         notes.append(

@@ -1,88 +1,132 @@
-"""A report as one HTML file: tables, plots and links to the runs; nothing is loaded from elsewhere.
+"""Tables as one HTML page: nothing is loaded from elsewhere, and every text is escaped.
 
 ::
 
-    text = as_html(report, beside=Path("reports"))  # links are relative to this folder
+    report_page(report, beside=Path("reports"))     # with plots, and links to the runs
+    records_page([kept.render("lengths")], curves=Path("results"))
 
-Every text is escaped; plots are SVG in the file.
+Below a table of kept records stand its runs: command, commit, machine, what chose the checkpoint,
+when the test data was read, and a link to the learning curve.
 """
 
 from __future__ import annotations
 
-import html
 import os
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ut_tf.figures.style import as_svg, check_installed
 from ut_tf.tables.filling import FilledTable, Report
-from ut_tf.tables.plots import table_plot
-from ut_tf.tables.report_text import (
-    heading,
-    notes_below,
-    summary_lines,
-    table_lines,
-)
+from ut_tf.tables.record import ResultRecord
+from ut_tf.tables.report_text import heading, notes_below, summary_lines, table_lines
+from ut_tf.tables.texts import RenderedTable, processor_text
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem;
-  color: #222; background: #fff; }
-table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto; }
-th, td { border: 1px solid #ddd; padding: .25rem .6rem; text-align: left; white-space: nowrap; }
-th { background: #f3f3f3; }
-tr.ours { background: #eef4fb; }
-figure { margin: 1rem 0; overflow-x: auto; }
-svg { max-width: 100%; height: auto; }
+  color: #222; background: #fff }
+table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto }
+td, th { border: 1px solid #ddd; padding: .25rem .6rem; text-align: left }
+th { background: #f3f3f3 }
+tr.ours { background: #eef4fb; white-space: nowrap }
+li { font-size: 13px; margin-bottom: .4rem }
+figure { margin: 1rem 0; overflow-x: auto }
+svg { max-width: 100%; height: auto }
 """
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
-def as_html(report: Report, beside: Path) -> str:
-    """The report as an HTML document.
+def report_page(report: Report, beside: Path) -> str:
+    """A report.
 
     Args:
       report: to be shown.
-      beside: the folder of the document, which links begin from.
+      beside: the folder of the page, which links begin from.
 
     Raises:
       UserError: matplotlib is missing.
     """
+    from ut_tf.figures.style import check_installed
+
     check_installed()
     title = f"ut-report: runs beside the {report.publication}'s tables"
-    parts = [f"<h1>{html.escape(title)}</h1>"]
-    parts += [_table(filled, report.publication, beside) for filled in report.tables]
+    parts = [f"<h1>{escape(title)}</h1>"]
+    parts += [_filled(filled, report.publication, beside) for filled in report.tables]
     if report.not_evaluated:
         items = "".join(
-            f"<li>{_link(run.folder, beside)}: <code>{html.escape(command)}</code></li>"
+            f"<li>{_folder_link(run.folder, beside)}: <code>{escape(command)}</code></li>"
             for run, command in report.not_evaluated
         )
         parts.append(f"<h2>Not evaluated yet</h2>\n<ul>{items}</ul>")
     if report.others:
         header, lines = summary_lines(report.others)
-        folders = [row.cell.folders for row in report.others]
-        parts.append(f"<h2>Other runs</h2>\n{_grid(header, lines, folders, beside)}")
+        links = [_folder_links(row.cell.folders, beside) for row in report.others]
+        parts.append(_section("Other runs", header, lines, links=links))
+    return _page(title, parts)
+
+
+def records_page(tables: Sequence[RenderedTable], curves: Path) -> str:
+    """Tables of kept records.
+
+    Args:
+      tables: in their order.
+      curves: folder that the records' learning curves are named in, as seen from the page.
+    """
+    parts = []
+    for table in tables:
+        runs = "\n".join(f"<li>{_record(record, curves)}</li>" for record in table.runs)
+        count = f"<details><summary>{len(table.runs)} runs</summary>"
+        details = f"\n{count}\n<ul>\n{runs}\n</ul></details>" if runs else ""
+        parts.append(_section(table.name, table.header, table.rows, table.below) + details)
+    return _page("Results", parts)
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
 
-def _table(filled: FilledTable, publication: str, beside: Path) -> str:
+def _section(
+    title: str,
+    header: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    below: Sequence[str] = (),
+    links: Sequence[str] | None = None,
+) -> str:
+    """A table below its title; `links`: to the runs of each line, where there are some of ours."""
+    head = [_escaped(text) for text in header] + (["runs"] if links is not None else [])
+    body = []
+    for place, line in enumerate(lines):
+        cells = [_escaped(text) for text in line] + ([links[place]] if links is not None else [])
+        kind = ' class="ours"' if links and links[place] else ""
+        body.append(f"<tr{kind}>{''.join(f'<td>{text}</td>' for text in cells)}</tr>")
+    rows = "\n".join([f"<tr>{''.join(f'<th>{text}</th>' for text in head)}</tr>", *body])
+    notes = "".join(f"\n<p>{_escaped(text)}</p>" for text in below)
+    return f"<h2>{_escaped(title)}</h2>\n<table>\n{rows}\n</table>{notes}"
+
+
+def _filled(filled: FilledTable, publication: str, beside: Path) -> str:
     header, rows = table_lines(filled, publication)
-    folders = [
-        () if row is None else [folder for cell in row.cells.values() for folder in cell.folders]
+    links = [
+        _folder_links([folder for cell in row.cells.values() for folder in cell.folders], beside)
+        if row
+        else ""
         for row, _ in rows
     ]
-    grid = _grid(header, [cells for _, cells in rows], folders, beside)
-    title = html.escape(heading(filled).removeprefix("## "))
-    below = "".join(f"\n<p>{html.escape(text)}</p>" for text in notes_below(filled))
-    return f"<h2>{title}</h2>\n{grid}{below}{_plot(filled, title)}"
+    title = heading(filled)
+    lines = [cells for _, cells in rows]
+    return _section(title, header, lines, notes_below(filled), links) + _plot(filled, title)
 
 
 def _plot(filled: FilledTable, title: str) -> str:
+    from ut_tf.figures.style import as_svg
+    from ut_tf.tables.plots import table_plot
+
     figure = table_plot(filled)
     if figure is None:
         return ""
@@ -90,28 +134,42 @@ def _plot(filled: FilledTable, title: str) -> str:
     # Within HTML neither the XML declaration nor the document type belongs before the element.
     svg = svg[svg.index("<svg") :].strip()
     # Each plot has identifiers of its own, so that none refers to another's.
-    mark = f"t{filled.table.number}-"
+    mark = f"t{filled.table.name}-"
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{mark}", svg)
-    return f'\n<figure aria-label="{title}">\n{svg}\n</figure>'
+    return f'\n<figure aria-label="{escape(title)}">\n{svg}\n</figure>'
 
 
-def _grid(
-    header: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    folders: Sequence[Iterable[Path]],
-    beside: Path,
-) -> str:
-    head = "".join(f"<th>{html.escape(text)}</th>" for text in (*header, "runs"))
-    body = []
-    for cells, runs in zip(lines, folders, strict=True):
-        links = ", ".join(_link(folder, beside) for folder in dict.fromkeys(runs))
-        row = "".join(f"<td>{html.escape(text.strip('`'))}</td>" for text in cells)
-        kind = ' class="ours"' if links else ""
-        body.append(f"<tr{kind}>{row}<td>{links}</td></tr>")
-    return f"<table>\n<tr>{head}</tr>\n" + "\n".join(body) + "\n</table>"
+def _folder_links(folders: Iterable[Path], beside: Path) -> str:
+    return ", ".join(_folder_link(folder, beside) for folder in dict.fromkeys(folders))
 
 
-def _link(folder: Path, beside: Path) -> str:
-    place = os.path.relpath(folder.resolve(), beside.resolve())
-    target = quote(Path(place).as_posix())
-    return f'<a href="{html.escape(target)}/">{html.escape(folder.name or str(folder))}</a>'
+def _folder_link(folder: Path, beside: Path) -> str:
+    place = Path(os.path.relpath(folder.resolve(), beside.resolve()))
+    return _link(f"{quote(place.as_posix())}/", folder.name or str(folder))
+
+
+def _record(record: ResultRecord, curves: Path) -> str:
+    """What is known of a run, in a line."""
+    commands = "<br>".join(
+        f"<code>{_escaped(text)}</code>" for text in (record.command, record.evaluation) if text
+    )
+    chosen = record.selection or {}
+    facts = [
+        f"ut-tf {record.version}" + (f", commit {record.commit}" if record.commit else ""),
+        processor_text(record),
+        f"chosen by {chosen['metric']} {chosen['value']:.4g} on validation data" if chosen else "",
+        f"test data read {', '.join(record.test_read)}" if record.test_read else "",
+    ]
+    texts = [_escaped(fact) for fact in facts if fact]
+    if record.curve:
+        texts.append(_link(quote((curves / record.curve).as_posix()), "learning curve"))
+    return f"{commands}<br>{'; '.join(texts)}"
+
+
+def _link(target: str, text: str) -> str:
+    return f'<a href="{escape(target)}">{escape(text)}</a>'
+
+
+def _escaped(text: str) -> str:
+    """A text in Markdown without its marks."""
+    return escape(_LINK.sub(r"\1", text).replace("`", "").replace("**", ""))

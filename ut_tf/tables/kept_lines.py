@@ -5,45 +5,24 @@
     for line in make_lines(table, records):
         line.values                             # ("copy", "ut_length_generalization")
         cell = line.cells["400"]
-        cell.best, cell.mean, cell.deviation, cell.interval, cell.paper
+        cell.best, cell.mean, cell.deviation, cell.intervals, cell.paper
 
 The best seed is the one whose checkpoint was best on the validation data, never on the test data.
 """
 
 from __future__ import annotations
 
-import re
+import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf.errors import counted
 from ut_tf.evaluation.selection import first
-from ut_tf.tables.kept_layout import Figure, ResultTable
+from ut_tf.ordering import natural_order
+from ut_tf.tables.cells import Cell, Figure, Reading, make_cell
+from ut_tf.tables.layout import SEPARATOR, Column, Table, Total
 from ut_tf.tables.record import ResultRecord
-
-Values = tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class ResultCell:
-    """The figures of a line in a column, one for each of its metrics.
-
-    Args:
-      best: of the seed that validation chose, or of the only one; None: validation says nothing.
-      interval: of the last metric of that seed; None: it has none.
-      mean: over the seeds.
-      deviation: standard deviation over the seeds (n - 1); None: there is only one.
-      paper: the publication's, as printed; empty: none.
-      others: as of the record of the last metric of that seed.
-    """
-
-    best: Values | None
-    interval: tuple[float, float] | None
-    mean: Values
-    deviation: Values | None
-    paper: str
-    others: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,11 +38,11 @@ class ResultLine:
 
     values: tuple[str, ...]
     runs: tuple[ResultRecord, ...]
-    cells: Mapping[str, ResultCell]
+    cells: Mapping[str, Cell]
     notes: tuple[str, ...]
 
 
-def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[ResultLine]:
+def make_lines(table: Table, records: Iterable[ResultRecord]) -> list[ResultLine]:
     """The lines of a table in their order."""
     groups: dict[tuple[tuple[str, ...], object], list[ResultRecord]] = {}
     trainings: dict[tuple[str, ...], set[tuple[int | None, str]]] = {}
@@ -78,13 +57,9 @@ def make_lines(table: ResultTable, records: Iterable[ResultRecord]) -> list[Resu
     for (values, _), group in groups.items():
         training = _training_text(group[0]) if len(trainings[values]) > 1 else ""
         lines.append(_line(table, values, group, training))
-    first = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
-    order = [_order(table, place, list(values)) for place, values in enumerate(first)]
-
-    def place_of(line: ResultLine) -> list[int]:
-        return [order[place][value] for place, value in enumerate(line.values)]
-
-    return sorted(lines, key=place_of)
+    seen = [{line.values[place]: None for line in lines} for place in range(len(table.lines))]
+    order = [_order(table, place, list(values)) for place, values in enumerate(seen)]
+    return sorted(lines, key=lambda line: [order[n][text] for n, text in enumerate(line.values)])
 
 
 def _training_text(record: ResultRecord) -> str:
@@ -95,11 +70,11 @@ def _training_text(record: ResultRecord) -> str:
     return ", ".join(texts)
 
 
-def _data_of(table: ResultTable, record: ResultRecord) -> tuple[str, ...]:
+def _data_of(table: Table, record: ResultRecord) -> tuple[str, ...]:
     """What a line's runs were trained on, which is never joined; the problems are where columns
     choose among them.
     """
-    chooses = any({"task", "problem"} & figure.where.keys() for figure in table.figures)
+    chooses = any({"task", "problem"} & column.where.keys() for column in table.figures)
     return (record.arguments,) if chooses else (record.arguments, record.problem)
 
 
@@ -112,66 +87,130 @@ def best_of(records: Sequence[ResultRecord]) -> ResultRecord | None:
     return None if place is None else in_order[place]
 
 
+def seeds_of(record: ResultRecord, records: Iterable[ResultRecord]) -> list[ResultRecord]:
+    """The records that differ from one in their seeds alone."""
+    return [other for other in records if other.recipe_key == record.recipe_key]
+
+
 def _line(
-    table: ResultTable, values: tuple[str, ...], records: Sequence[ResultRecord], training: str
+    table: Table, values: tuple[str, ...], records: Sequence[ResultRecord], training: str
 ) -> ResultLine:
     cells = {
-        figure.title: cell
-        for figure in table.figures
-        if (cell := make_cell(table, figure, records))
+        column.title: cell for column in table.figures if (cell := cell_of(table, column, records))
     }
     runs = {record.run_key: record for record in records}
     notes = dict.fromkeys([*(record.note for record in records), training])
     return ResultLine(values, tuple(runs.values()), cells, tuple(filter(None, notes)))
 
 
-def make_cell(
-    table: ResultTable, figure: Figure, records: Iterable[ResultRecord]
-) -> ResultCell | None:
+def cell_of(table: Table, column: Column, records: Iterable[ResultRecord]) -> Cell | None:
     """The cell of the runs that have all the metrics of a column; None where there are none."""
     by_run: dict[tuple[object, ...], dict[str, ResultRecord]] = {}
     for record in records:
-        if table.fits(record, figure):
-            metric = table.metric_in(figure, record.metric)
+        if table.fits(record, column):
+            metric = table.metric_in(column, record.metric)
             by_run.setdefault(record.run_key, {})[metric] = record
     whole = [
-        [run[name] for name in figure.metrics]
+        [run[name] for name in column.metrics]
         for run in by_run.values()
-        if all(name in run for name in figure.metrics)
+        if all(name in run for name in column.metrics)
     ]
     if not whole:
         return None
-    chosen = best_of([run[0] for run in whole])
+    in_order = [_reading(column, run) for run in sorted(whole, key=lambda run: run[0].seed or 0)]
+    cell = make_cell({"": {(place, ""): reading for place, reading in enumerate(in_order)}})
     if len({tuple(record.value for record in run) for run in whole}) == 1:
-        chosen = whole[0][0]  # Whichever validation puts first.
-    best = next((run for run in whole if run[0] is chosen), None)
-    columns = [
-        [shown(figure, record.value) for record in column] for column in zip(*whole, strict=True)
-    ]
+        # Whichever validation puts first.
+        any_one = make_cell({"": {(0, ""): _reading(column, whole[0])}})
+        cell = dataclasses.replace(any_one, mean=cell.mean, deviation=cell.deviation)
     papers = [record.paper for record in whole[0]]
-    return ResultCell(
-        best=None if best is None else tuple(shown(figure, record.value) for record in best),
-        interval=None if best is None else _interval(figure, best[-1]),
-        mean=tuple(map(statistics.fmean, columns)),
-        deviation=tuple(map(statistics.stdev, columns)) if len(whole) > 1 else None,
-        paper="" if None in papers else " / ".join(filter(None, papers)),
-        others=None if best is None else best[-1].others,
+    paper = "" if None in papers else SEPARATOR.join(filter(None, papers))
+    return dataclasses.replace(cell, paper=paper)
+
+
+def _reading(column: Column, run: Sequence[ResultRecord]) -> Reading:
+    return Reading(tuple(_figure(column, record) for record in run), run[0].selection)
+
+
+def _figure(column: Column, record: ResultRecord) -> Figure:
+    figure = Figure(record.value, record.interval, record.others)
+    return figure.as_accuracy() if column.from_error else figure
+
+
+def _shown(column: Column, record: ResultRecord) -> float:
+    value = _figure(column, record).value
+    assert value is not None  # Records are finite.
+    return value
+
+
+@dataclass(frozen=True)
+class TotalLine:
+    """All tasks of a row in one column.
+
+    Args:
+      row: what the records call the system.
+      tasks: how many there are.
+      best: mean over the tasks of the run that validation chose for each, of all sets and seeds,
+        and how many failed; None: validation says nothing of a task.
+      mean: the same of the mean over the seeds of the chosen set.
+      seeds: the least and the most seeds of a task.
+      chosen: the record of each task in `best`.
+    """
+
+    row: str
+    tasks: int
+    best: tuple[float, int] | None
+    mean: tuple[float, int] | None
+    seeds: tuple[int, int]
+    chosen: tuple[ResultRecord, ...]
+
+
+def make_totals(
+    table: Table, column: Column, total: Total, records: Iterable[ResultRecord]
+) -> list[TotalLine]:
+    """A total for each row that has several tasks in a column of a single metric; none for a column
+    that has no totals.
+    """
+    rows: dict[str, dict[str, list[ResultRecord]]] = {}
+    for record in records:
+        if column.total and table.fits(record, column):
+            by_task = rows.setdefault(record.row, {})
+            by_task.setdefault(table.task_of(record.problem), []).append(record)
+    return [
+        _total(column, total, row, by_task) for row, by_task in rows.items() if len(by_task) > 1
+    ]
+
+
+def _total(
+    column: Column, total: Total, row: str, by_task: dict[str, list[ResultRecord]]
+) -> TotalLine:
+    chosen: list[ResultRecord] = []
+    means: list[float] = []
+    seeds: list[int] = []
+    for records in by_task.values():
+        best = best_of([record for record in records if record.selection is not None] or records)
+        if best is not None:
+            of_set = seeds_of(best, records)
+            chosen.append(best)
+            means.append(statistics.fmean(_shown(column, record) for record in of_set))
+            seeds.append(len(of_set))
+
+    def summed(values: list[float]) -> tuple[float, int] | None:
+        if len(chosen) < len(by_task):
+            return None
+        return statistics.fmean(values), sum(value > total.failed_above for value in values)
+
+    return TotalLine(
+        row,
+        len(by_task),
+        summed([_shown(column, record) for record in chosen]),
+        summed(means),
+        (min(seeds, default=0), max(seeds, default=0)),
+        tuple(chosen),
     )
 
 
-def shown(figure: Figure, value: float) -> float:
-    """A figure as its column shows it."""
-    return 1.0 - value / 100.0 if figure.from_error else value
-
-
-def _interval(figure: Figure, record: ResultRecord) -> tuple[float, float] | None:
-    if record.interval is None or not figure.interval:
-        return None
-    low, high = sorted(shown(figure, bound) for bound in record.interval)
-    return low, high
-
-
-def _order(table: ResultTable, place: int, values: Sequence[str]) -> dict[str, int]:
+def _order(table: Table, place: int, values: Sequence[str]) -> dict[str, int]:
     """The places of the values of a line's field: tasks and seeds by number, others as they came,
     the first field as the layout says.
     """
@@ -180,12 +219,6 @@ def _order(table: ResultTable, place: int, values: Sequence[str]) -> dict[str, i
         known = [*table.order, *(value for value in values if value not in table.order)]
         key = known.index
     elif table.lines[place] in ("task", "seed", "problem"):
-        key = _natural
+        key = natural_order
     ordered = sorted(values, key=key)  # type: ignore[arg-type]
     return {value: number for number, value in enumerate(ordered)}
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [
-        (int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)
-    ]

@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Self
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.tables.kept_layout import ResultTable, read_tables
-from ut_tf.tables.kept_text import RenderedTable, as_markdown, render, render_summary
+from ut_tf.tables.kept_text import as_markdown, render, render_summary
+from ut_tf.tables.layout import Table
+from ut_tf.tables.layout_files import read_tables
 from ut_tf.tables.overlaps import Overlap, Overlaps, read_overlaps
 from ut_tf.tables.record import ResultRecord, read_records
+from ut_tf.tables.texts import RenderedTable
 
 _BEGIN = re.compile(r"^<!-- table:\s*(\S*)", re.MULTILINE)
 _END = re.compile(r"^<!-- end -->$", re.MULTILINE)
@@ -44,7 +46,7 @@ class KeptTables:
     """
 
     records: Sequence[ResultRecord]
-    layouts: Mapping[str, ResultTable]
+    layouts: Mapping[str, Table]
     overlaps: Overlaps = field(default_factory=dict)
 
     @classmethod
@@ -55,13 +57,13 @@ class KeptTables:
           UserError: a file cannot be read.
         """
         files = list(files)
-        layouts: dict[str, ResultTable] = {}
+        layouts: dict[str, Table] = {}
         overlaps: dict[tuple[str, ...], Overlap] = {}
         for folder in dict.fromkeys(file.parent for file in files):
             layouts |= read_tables(folder)
             overlaps |= read_overlaps(folder)
         records = [
-            layouts.get(record.table, ResultTable(record.table)).with_todays_set(record)
+            layouts.get(record.table, Table(record.table)).with_todays_set(record)
             for record in read_records(files)
         ]
         return cls(records, layouts, overlaps)
@@ -79,16 +81,16 @@ class KeptTables:
         ]
         return list(dict.fromkeys([*laid_out, *recorded]))
 
-    def _sources(self, table: ResultTable) -> list[str]:
+    def _sources(self, table: Table) -> list[str]:
         """The tables whose records a table shows."""
         if not table.summary:
             return [table.source]
         shown = (line.records for line in table.summary)
-        return [self.layouts.get(name, ResultTable(name)).source for name in shown]
+        return [self.layouts.get(name, Table(name)).source for name in shown]
 
     def render(self, name: str) -> RenderedTable:
         """A table with its records."""
-        table = self.layouts.get(name, ResultTable(name))
+        table = self.layouts.get(name, Table(name))
         if table.summary:
             return render_summary(table, self.layouts, self.records, self.overlaps)
         records = [item for item in self.records if item.table == table.source]

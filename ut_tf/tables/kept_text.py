@@ -11,18 +11,25 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from ut_tf.errors import UserError, counted
-from ut_tf.markdown import as_cell, as_prose
-from ut_tf.tables.kept_layout import SEPARATOR, Figure, ResultTable, SummaryLine, Total
-from ut_tf.tables.kept_lines import ResultCell, ResultLine, best_of, make_cell, make_lines
+from ut_tf.errors import UserError
+from ut_tf.markdown import as_prose, as_table
+from ut_tf.tables.cells import Cell, marks_of
+from ut_tf.tables.kept_lines import (
+    ResultLine,
+    TotalLine,
+    best_of,
+    cell_of,
+    make_lines,
+    make_totals,
+    seeds_of,
+)
+from ut_tf.tables.layout import SEPARATOR, Column, SummaryLine, Table, Total
 from ut_tf.tables.overlaps import NO_OVERLAPS, Overlap, Overlaps, known_text
 from ut_tf.tables.record import ResultRecord
-from ut_tf.tables.totals import TotalLine, make_totals
+from ut_tf.tables.texts import RenderedTable, bounds, number, processor_text, with_deviation
 
-_MARKS = "†‡§¶"
-_TITLES = {"row": "system", "updates": "updates", "processor_minutes": "processor minutes"}
+_TITLES = {"row": "system", "processor_minutes": "processor minutes"}
 _CODE = ("set", "problem")
 _FACTS: dict[str, tuple[Callable[[ResultRecord], float | str | None], str]] = {
     "parameters": (lambda record: record.parameters, ",.0f"),
@@ -34,34 +41,13 @@ _FACTS: dict[str, tuple[Callable[[ResultRecord], float | str | None], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class RenderedTable:
-    """A table as texts.
-
-    Args:
-      name: of its layout.
-      header: a text for each column.
-      rows: likewise.
-      below: sentences below the table.
-      runs: a record of each run in it.
-      links: cells that are links of its layout.
-    """
-
-    name: str
-    header: list[str]
-    rows: list[list[str]]
-    below: list[str]
-    runs: tuple[ResultRecord, ...] = ()
-    links: frozenset[str] = frozenset()
-
-
 def render(
-    table: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps = NO_OVERLAPS
+    table: Table, records: Sequence[ResultRecord], overlaps: Overlaps = NO_OVERLAPS
 ) -> RenderedTable:
     """A table with the lines of its records; `overlaps`: of their training with their test data."""
     table = _with_figures(table, records)
     lines = [_with_overlap(line, table, overlaps) for line in make_lines(table, records)]
-    marks = {} if "note" in table.lines else _marks(lines)
+    marks = {} if "note" in table.lines else marks_of(note for line in lines for note in line.notes)
     columns: list[tuple[str, list[str]]] = [
         (
             table.titles.get(name, _TITLES.get(name, name)),
@@ -89,8 +75,8 @@ def render(
 
 
 def render_summary(
-    table: ResultTable,
-    tables: Mapping[str, ResultTable],
+    table: Table,
+    tables: Mapping[str, Table],
     records: Sequence[ResultRecord],
     overlaps: Overlaps = NO_OVERLAPS,
 ) -> RenderedTable:
@@ -107,7 +93,7 @@ def render_summary(
     """
     rows = []
     for line in table.summary:
-        source = tables.get(line.records, ResultTable(line.records))
+        source = tables.get(line.records, Table(line.records))
         kept = [
             item
             for item in records
@@ -126,11 +112,11 @@ def render_summary(
 
 
 def _summary(
-    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps
+    line: SummaryLine, source: Table, records: Sequence[ResultRecord], overlaps: Overlaps
 ) -> list[str] | None:
     """Set, minutes, score and the publication's of the best recipe."""
     fitting = _best_recipe(records)
-    cell = make_cell(source, line.figure, fitting)
+    cell = cell_of(source, line.figure, fitting)
     if cell is None:
         return None
     seeds = len({item.run_key for item in fitting})
@@ -141,7 +127,7 @@ def _summary(
 
 
 def _total_summary(
-    line: SummaryLine, source: ResultTable, records: Sequence[ResultRecord], overlaps: Overlaps
+    line: SummaryLine, source: Table, records: Sequence[ResultRecord], overlaps: Overlaps
 ) -> list[str] | None:
     """Sets, minutes, mean error, failed tasks and the publication's of all tasks."""
     if source.total is None:
@@ -176,17 +162,10 @@ def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:
     judged = [record for record in records if record.selection is not None]
     chosen = best_of(judged) if judged else None
     chosen = chosen or (records[-1] if records else None)
-    return [
-        record for record in records if chosen is not None and _line_of(record) == _line_of(chosen)
-    ]
+    return seeds_of(chosen, records) if chosen else []
 
 
-def _line_of(record: ResultRecord) -> tuple[object, ...]:
-    """What the seeds of a line have in common."""
-    return (record.row, record.recipe, record.training, record.arguments)
-
-
-def _published(line: SummaryLine, source: ResultTable, record: ResultRecord) -> str:
+def _published(line: SummaryLine, source: Table, record: ResultRecord) -> str:
     """The publication's figures by the line's own layout; empty where it has none."""
     task = source.task_of(record.problem)
     names = (f"{task}, {record.row}", task, record.row)
@@ -194,36 +173,31 @@ def _published(line: SummaryLine, source: ResultTable, record: ResultRecord) -> 
     return "" if None in texts else SEPARATOR.join(filter(None, texts))
 
 
-def _score(figure: Figure, cell: ResultCell, seeds: int) -> str:
+def _score(column: Column, cell: Cell, seeds: int) -> str:
     if cell.deviation is None:
-        return _best_text(figure, cell)
+        return _best_text(column, cell)
     if cell.best is not None and not any(cell.deviation):
-        return f"{_best_text(figure, cell)} ({seeds} seeds)"
-    best = f", the best {_best_text(figure, cell)}" if cell.best else ""
-    return f"{_mean_text(figure, cell)} ({seeds} seeds{best})"
+        return f"{_best_text(column, cell)} ({seeds} seeds)"
+    best = f", the best {_best_text(column, cell)}" if cell.best else ""
+    return f"{_mean_text(column, cell)} ({seeds} seeds{best})"
 
 
 def as_markdown(rendered: RenderedTable) -> str:
     """The table as Markdown."""
-    rows = [
-        [text if text in rendered.links else as_cell(text) for text in row] for row in rendered.rows
-    ]
-    header = [as_cell(text) for text in rendered.header]
-    lines = [header, ["---"] * len(header), *rows]
-    grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    grid = as_table(rendered.header, rendered.rows, written=rendered.links)
     return "\n\n".join([grid, *map(as_prose, rendered.below)])
 
 
-def _with_figures(table: ResultTable, records: Iterable[ResultRecord]) -> ResultTable:
+def _with_figures(table: Table, records: Iterable[ResultRecord]) -> Table:
     """The layout with a column for each metric where it names none."""
     if table.figures:
         return table
     metrics = dict.fromkeys(record.metric for record in records)
-    figures = tuple(Figure(metric, (metric,), where={"test_problem": ".*"}) for metric in metrics)
+    figures = tuple(Column(metric, (metric,), where={"test_problem": ".*"}) for metric in metrics)
     return dataclasses.replace(table, figures=figures)
 
 
-def _with_overlap(line: ResultLine, table: ResultTable, overlaps: Overlaps) -> ResultLine:
+def _with_overlap(line: ResultLine, table: Table, overlaps: Overlaps) -> ResultLine:
     """The line, with a note on what its runs know of the test where no column says all of it."""
     overlap = overlaps.get(Overlap.key_of(line.runs[0]))
     if overlap is None or (table.others and not overlap.has_tasks):
@@ -232,33 +206,34 @@ def _with_overlap(line: ResultLine, table: ResultTable, overlaps: Overlaps) -> R
 
 
 def _other_columns(
-    figure: Figure, lines: Sequence[ResultLine], overlaps: Overlaps
+    column: Column, lines: Sequence[ResultLine], overlaps: Overlaps
 ) -> list[tuple[str, list[str]]]:
-    known, others, title = [], [], f"{figure.title} on the others"
+    known, others, title = [], [], f"{column.title} on the others"
     for line in lines:
-        overlap, cell = overlaps.get(Overlap.key_of(line.runs[0])), line.cells.get(figure.title)
+        overlap, cell = overlaps.get(Overlap.key_of(line.runs[0])), line.cells.get(column.title)
         known.append("{:,} of {:,}".format(*overlap.total) if overlap else "")
-        others.append(_others_text(figure, overlap, cell) if overlap and cell else "")
+        others.append(_others_text(column, overlap, cell) if overlap and cell else "")
         if overlap and overlap.has_tasks:
             # Tasks have different numbers of other questions: it is no mean over the tasks.
             title = "error on the others together"
     return [("known test questions", known), (title, others)]
 
 
-def _others_text(figure: Figure, overlap: Overlap, cell: ResultCell) -> str:
+def _others_text(column: Column, overlap: Overlap, cell: Cell) -> str:
     """What was measured on the questions that are not known, or a bound; empty where there are
     none.
     """
     if cell.others is not None:
-        return _number(cell.others, figure)
-    most = overlap.most_of_others((cell.best or cell.mean)[-1])
+        return number(cell.others, column.digits[0])
+    error = (cell.best or cell.mean)[-1]
+    most = None if error is None else overlap.most_of_others(error)
     if most is None:
         return ""
     # Rounded up, to stay a bound.
-    unit = 10**figure.digits
+    unit = 10 ** column.digits[0]
     bound = math.ceil(most * unit - 1e-9) / unit
     is_exact = not (overlap.total[0] and bound)
-    return f"{'' if is_exact else 'at most '}{_number(bound, figure)}"
+    return f"{'' if is_exact else 'at most '}{number(bound, column.digits[0])}"
 
 
 def _key_text(
@@ -266,14 +241,6 @@ def _key_text(
 ) -> str:
     mark = "".join(marks.get(note, "") for note in line.notes) if is_first else ""
     return (f"`{value}`" if name in _CODE and value else value) + mark
-
-
-def _marks(lines: Iterable[ResultLine]) -> dict[str, str]:
-    notes = dict.fromkeys(note for line in lines for note in line.notes)
-    return {
-        note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
-        for number, note in enumerate(notes)
-    }
 
 
 def _fact(name: str, line: ResultLine) -> str:
@@ -288,43 +255,37 @@ def _fact(name: str, line: ResultLine) -> str:
     return " to ".join(texts)
 
 
-def _figure_columns(figure: Figure, lines: Sequence[ResultLine]) -> list[tuple[str, list[str]]]:
-    cells = [line.cells.get(figure.title) for line in lines]
+def _figure_columns(column: Column, lines: Sequence[ResultLine]) -> list[tuple[str, list[str]]]:
+    cells = [line.cells.get(column.title) for line in lines]
     several = any(cell is not None and cell.deviation is not None for cell in cells)
-    best_title = f"{figure.title}, best seed" if several and figure.mean else figure.title
-    columns = [(best_title, [_best_text(figure, cell) for cell in cells])]
-    if several and figure.mean:
-        columns.append((f"{figure.title}, mean", [_mean_text(figure, cell) for cell in cells]))
+    best_title = f"{column.title}, best seed" if several and column.mean else column.title
+    columns = [(best_title, [_best_text(column, cell) for cell in cells])]
+    if several and column.mean:
+        columns.append((f"{column.title}, mean", [_mean_text(column, cell) for cell in cells]))
     if any(cell is not None and cell.paper for cell in cells):
-        columns.append((figure.paper_title, [cell.paper if cell else "" for cell in cells]))
+        columns.append((column.paper_title, [cell.paper if cell else "" for cell in cells]))
     return columns
 
 
-def _best_text(figure: Figure, cell: ResultCell | None) -> str:
+def _best_text(column: Column, cell: Cell | None) -> str:
     if cell is None or cell.best is None:
         return ""
-    text = SEPARATOR.join(_number(value, figure) for value in cell.best)
-    if cell.interval is None:
-        return text
-    low, high = (_number(bound, figure) for bound in cell.interval)
-    return f"{text} [{low}, {high}]"
+    texts = [number(value, column.digits_of(place)) for place, value in enumerate(cell.best)]
+    interval = cell.intervals[-1] if cell.intervals and column.interval else None
+    return column.text(texts) + bounds(interval, column.digits_of(len(texts) - 1))
 
 
-def _mean_text(figure: Figure, cell: ResultCell | None) -> str:
+def _mean_text(column: Column, cell: Cell | None) -> str:
     if cell is None or cell.deviation is None:
         return ""
-    return SEPARATOR.join(
-        f"{_number(mean, figure)} ± {_number(deviation, figure)}"
-        for mean, deviation in zip(cell.mean, cell.deviation, strict=True)
+    figures = zip(cell.mean, cell.deviation, strict=True)
+    return column.text(
+        [with_deviation(*each, column.digits_of(place)) for place, each in enumerate(figures)]
     )
 
 
-def _number(value: float, figure: Figure) -> str:
-    return f"{value:.{figure.digits}f}"
-
-
 def _total_rows(
-    table: ResultTable, records: Sequence[ResultRecord], header: Sequence[str]
+    table: Table, records: Sequence[ResultRecord], header: Sequence[str]
 ) -> list[list[str]]:
     """A line for each row of which all tasks are summed up."""
     if table.total is None:
@@ -348,20 +309,20 @@ def _all_tasks(total: Total, line: TotalLine) -> str:
 
 
 def _fill_total(
-    total: Total, figure: Figure, line: TotalLine, header: Sequence[str], texts: list[str]
+    total: Total, column: Column, line: TotalLine, header: Sequence[str], texts: list[str]
 ) -> None:
     for title, summed in (
-        (figure.title, line.best),
-        (f"{figure.title}, best seed", line.best),
-        (f"{figure.title}, mean", line.mean),
+        (column.title, line.best),
+        (f"{column.title}, best seed", line.best),
+        (f"{column.title}, mean", line.mean),
     ):
         if title in header and summed is not None:
             mean, failed = summed
             texts[header.index(title)] = f"**{mean:.2f}** ({failed} failed)"
     if "seeds" in header:
         texts[header.index("seeds")] = " to ".join(map(str, dict.fromkeys(line.seeds)))
-    if figure.paper_title in header and line.row in total.paper:
-        texts[header.index(figure.paper_title)] = total.paper[line.row]
+    if column.paper_title in header and line.row in total.paper:
+        texts[header.index(column.paper_title)] = total.paper[line.row]
 
 
 def _measured_on(records: Sequence[ResultRecord]) -> list[str]:
@@ -371,17 +332,3 @@ def _measured_on(records: Sequence[ResultRecord]) -> list[str]:
         return []
     versions = dict.fromkeys(f"ut-tf {record.version}" for record in records if record.processor)
     return [f"Measured on {'; '.join(processors)}; {', '.join(versions)}."]
-
-
-def processor_text(record: ResultRecord) -> str:
-    """The processor of a record in words; empty where it is not known."""
-    processor = record.processor
-    if not processor:
-        return ""
-    devices = processor.get("devices") or ""
-    name = processor.get("model") or "a processor without a name"
-    flags = ", ".join(processor.get("flags") or ["flags unknown"])
-    cores = processor.get("cores")
-    count = f", {counted(int(cores), 'core')}" if cores else ""
-    others = "" if devices in ("", "the CPU") else f" with {devices}"
-    return f"{name} ({flags}){count}{others}"

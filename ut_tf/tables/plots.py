@@ -31,7 +31,7 @@ def table_plot(filled: FilledTable) -> Any | None:
     """The figure of a table's columns that one of our rows fills; None where there is none."""
     columns = [
         column
-        for column in filled.table.columns
+        for column in filled.table.figures
         if any(column.title in row.cells for row in filled.rows)
     ]
     if not columns:
@@ -66,7 +66,7 @@ def _draw(axis: Any, marks: list[_Mark]) -> None:
 
 
 def _marks(filled: FilledTable, column: Column) -> Iterator[_Mark]:
-    number = filled.table.columns.index(column)
+    number = filled.table.figures.index(column)
     for row in filled.table.published:
         for value in printed_numbers(row.cells[number])[:1]:
             label = ", ".join(filter(None, (row.model, row.variant, row.seeds)))
@@ -88,6 +88,6 @@ def _value(cell: Cell) -> tuple[float, float, float] | None:
         return None
     if cell.deviation and cell.deviation[0] is not None:
         return mean, mean - cell.deviation[0], mean + cell.deviation[0]
-    interval = cell.intervals[0] if cell.intervals else None
+    interval = cell.only_intervals[0] if cell.only_intervals else None
     low, high = interval or (mean, mean)
     return mean, min(low, mean), max(high, mean)

@@ -14,10 +14,13 @@ null.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import types
+import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,44 +33,8 @@ from ut_tf.storage.locks import exclusive
 
 # Overrides that say how often, and leave the result as it is.
 _NO_RECIPE = ("eval_frequency", "keep_checkpoint_max")
-_TEXT = (str, type(None))
-_NUMBER = (int, float, type(None))
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "table": str,
-    "row": str,
-    "metric": str,
-    "value": (int, float),
-    "problem": str,
-    "hparams_set": str,
-    "version": str,
-    "overrides": str,
-    "problem_args": dict,
-    "used_with": str,
-    "train_steps": (int, type(None)),
-    "warm_start": str,
-    "test_problem": str,
-    "split": str,
-    "note": str,
-    "seed": (int, type(None)),
-    "step": (int, type(None)),
-    "examples": (int, type(None)),
-    "parameters": (int, type(None)),
-    "minutes": _NUMBER,
-    "processor_minutes": _NUMBER,
-    "total_minutes": _NUMBER,
-    "command": _TEXT,
-    "evaluation": _TEXT,
-    "commit": _TEXT,
-    "paper": _TEXT,
-    "curve": _TEXT,
-    "others": _NUMBER,
-    "interval": (list, type(None)),
-    "selection": (dict, type(None)),
-    "processor": (dict, type(None)),
-    "data_version": int,
-    "versions": (dict, type(None)),
-    "test_read": (list, type(None)),
-}
+# The types of fields as JSON has them.
+_IN_JSON: dict[Any, tuple[Any, ...]] = {float: (int, float), tuple: (list,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +136,11 @@ class ResultRecord:
         return (self.train_steps, self.warm_start)
 
     @property
+    def recipe_key(self) -> tuple[Any, ...]:
+        """What the seeds of a line have in common."""
+        return (self.row, self.recipe, self.training, self.arguments)
+
+    @property
     def recipe(self) -> str:
         """The set with what is other than in it."""
         used = [f"used with {self.used_with}"] if self.used_with else []
@@ -192,13 +164,15 @@ class ResultRecord:
         Raises:
           TypeError, ValueError: a field is missing, unknown or of a wrong type.
         """
-        required = ("table", "row", "metric", "value", "problem", "hparams_set", "version")
-        if missing := [name for name in required if name not in values]:
-            raise ValueError(f"it has no {missing[0]}")
+        for item in dataclasses.fields(cls):
+            has_default = item.default is not MISSING or item.default_factory is not MISSING
+            if not has_default and item.name not in values:
+                raise ValueError(f"it has no {item.name}")
+        kinds = _kinds()
         for name, value in values.items():
-            if name not in _TYPES:
+            if name not in kinds:
                 raise ValueError(f"it has an unknown {name!r}")
-            if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
+            if isinstance(value, bool) or not isinstance(value, kinds[name]):
                 raise TypeError(f"{name} cannot be {json.dumps(value)}")
         if not math.isfinite(values["value"]):
             raise ValueError("value is not finite")
@@ -209,6 +183,17 @@ class ResultRecord:
         if known.get("interval") is not None and not _is_interval(known["interval"]):
             raise ValueError("interval is no pair of numbers")
         return cls(**known)
+
+
+@functools.cache
+def _kinds() -> dict[str, tuple[type, ...]]:
+    """The types that a value of each field may have in a file."""
+    kinds = {}
+    for name, hint in typing.get_type_hints(ResultRecord).items():
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        plain = [typing.get_origin(option) or option for option in options]
+        kinds[name] = tuple(kind for one in plain for kind in _IN_JSON.get(one, (one,)))
+    return kinds
 
 
 def read_records(files: Iterable[Path]) -> list[ResultRecord]:

@@ -23,7 +23,7 @@ from ut_tf.evaluation.records import Record, latest_of_best
 from ut_tf.run_config import read_values
 from ut_tf.storage.processes import TrainingProcess, minutes_until, read_processes
 from ut_tf.tables.finished import check_finished, check_selected
-from ut_tf.tables.kept_layout import Figure, ResultTable
+from ut_tf.tables.layout import Column, Table
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.runs import FoundRun
 from ut_tf.tables.summary import headline
@@ -63,7 +63,7 @@ class RecordingOptions:
 
 
 def records_of(
-    run: FoundRun, table: ResultTable, options: RecordingOptions, commands: Commands
+    run: FoundRun, table: Table, options: RecordingOptions, commands: Commands
 ) -> list[ResultRecord]:
     """A record for each figure of a finished run that belongs into a table.
 
@@ -86,7 +86,7 @@ def records_of(
 
 
 def _check_all_kept(
-    run: FoundRun, records: Iterable[ResultRecord], table: ResultTable, options: RecordingOptions
+    run: FoundRun, records: Iterable[ResultRecord], table: Table, options: RecordingOptions
 ) -> None:
     """Raises UserError where a run lacks a figure that the user named, or has none at all."""
     kept = {record.metric for record in records}
@@ -145,7 +145,7 @@ def _without_folders(value: Any) -> Any:
 
 
 def _metrics(
-    run: FoundRun, evaluation: Record, table: ResultTable, options: RecordingOptions
+    run: FoundRun, evaluation: Record, table: Table, options: RecordingOptions
 ) -> dict[str, str | None]:
     """The figures of an evaluation that are kept, each with the publication's."""
     if options.metrics:
@@ -179,9 +179,9 @@ def _metrics(
 
 def _paper(
     run: FoundRun,
-    figures: Iterable[Figure],
+    figures: Iterable[Column],
     metric: str,
-    table: ResultTable,
+    table: Table,
     options: RecordingOptions,
 ) -> str | None:
     task, row = table.task_of(run.problem), options.row or run.system
@@ -195,7 +195,7 @@ def _record(
     evaluation: Record,
     metric: str,
     paper: str | None,
-    table: ResultTable,
+    table: Table,
     options: RecordingOptions,
     facts: _Facts,
 ) -> ResultRecord:

@@ -20,17 +20,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabulate import tabulate
-
-from ut_tf.markdown import as_cell, as_prose, one_line
-from ut_tf.tables.cells import Cell
-from ut_tf.tables.filling import LENGTH, FilledTable, Report, Row
-from ut_tf.tables.layout import Column, Measure, PublishedRow
+from ut_tf.markdown import as_prose, as_table, one_line
+from ut_tf.tables.cells import Cell, Values, marks_of
+from ut_tf.tables.filling import FilledTable, Report, Row
+from ut_tf.tables.layout import LENGTH, NOTHING, Column
 from ut_tf.tables.summary import Summary
+from ut_tf.tables.texts import bounds, number, with_deviation
 
-NOTHING = "-"
-OF_LENGTH = f"length_{LENGTH}/"
-_MARKS = "†‡§¶"
 # Behind the point; smaller figures have an exponent.
 _MOST_DIGITS = 6
 
@@ -56,7 +52,7 @@ def as_markdown(report: Report) -> str:
 def summary_table(rows: Sequence[Summary]) -> str:
     """The headline figures as a table."""
     header, lines = summary_lines(rows)
-    return _grid(lines, header)
+    return as_table(header, lines, padded=True)
 
 
 def summary_lines(rows: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
@@ -86,17 +82,18 @@ def as_csv(report: Report) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
     writer.writeheader()
-    for table in report.tables:
-        writer.writerows(_csv_lines(table, report.publication))
-    for row in report.others:
-        about = {
-            "table": "other runs",
-            "model": row.system,
-            "source": row.recipe,
-            "note": row.note,
-            "column": row.problem,
-        }
-        writer.writerows({**about, **line} for line in _csv_of_cell(row.cell, [row.metric]))
+    values = _values(report)
+    for table in values["tables"]:
+        for row in (*table["published"], *table["rows"]):
+            about = {name: value for name, value in row.items() if name in _FIELDS}
+            for title, cell in row["cells"].items():
+                lines = _csv_of_cell(cell) if "mean" in cell else _csv_as_printed(row, cell)
+                for line in lines:
+                    writer.writerow({"table": table["number"], **about, "column": title, **line})
+    for row in values["other_runs"]:
+        about = {name: row[name] for name in ("model", "source", "note")}
+        for line in _csv_of_cell(row):
+            writer.writerow({"table": "other runs", **about, "column": row["problem"], **line})
     return text.getvalue()
 
 
@@ -115,10 +112,39 @@ _FIELDS = (
 )
 
 
+def _csv_as_printed(row: dict[str, Any], cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    statistic = re.match("mean|best|", row["seeds"])
+    for measure, value in cell["values"].items():
+        yield {"measure": measure, "statistic": statistic and statistic[0], "value": value}
+
+
+def _csv_of_cell(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    problems = f"{cell['problems']} of {cell['of_problems']}"
+    for measure in cell["mean"]:
+        best, interval, mean, deviation = (
+            (cell[name] or {}).get(measure) for name in ("best", "intervals", "mean", "deviation")
+        )
+        low, high = interval or (None, None)
+        figures = {"best": best, "low": low, "high": high, "mean": mean, "deviation": deviation}
+        for statistic, value in figures.items():
+            if value is not None:
+                yield {
+                    "measure": measure,
+                    "statistic": statistic,
+                    "value": value,
+                    "seeds": cell["seeds"],
+                    "problems": problems,
+                }
+
+
 def as_json(report: Report) -> str:
     """The report as one JSON object; figures that are not there are null."""
-    values = {
-        "tables": [_json_table(table, report.publication) for table in report.tables],
+    return json.dumps(_values(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _values(report: Report) -> dict[str, Any]:
+    return {
+        "tables": [_values_of_table(table, report.publication) for table in report.tables],
         "not_evaluated": [
             {"run": str(run.folder), "command": command} for run, command in report.not_evaluated
         ],
@@ -128,12 +154,11 @@ def as_json(report: Report) -> str:
                 "model": row.system,
                 "source": row.recipe,
                 "note": row.note,
-                **_json_cell(row.cell, [row.metric]),
+                **_values_of_cell(row.cell, [row.metric]),
             }
             for row in report.others
         ],
     }
-    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _table_text(filled: FilledTable, publication: str) -> str:
@@ -141,22 +166,22 @@ def _table_text(filled: FilledTable, publication: str) -> str:
     header, rows = table_lines(filled, publication)
     lines = [cells for _, cells in rows]
     text = (
-        _upright(lines, header, _settings(filled) if _has_settings(filled) else [])
+        _upright(lines, header, _settings(filled) if any(table.variants) else [])
         if table.upright
-        else _grid(lines, header)
+        else as_table(header, lines, padded=True)
     )
     below = [as_prose(note) for note in notes_below(filled)]
-    return "\n\n".join([heading(filled), text, *below])
+    return "\n\n".join([f"## {heading(filled)}", text, *below])
 
 
 def heading(filled: FilledTable) -> str:
-    """The heading of a table, as Markdown."""
-    return f"## Table {filled.table.number}. {filled.table.title}"
+    """The heading of a table."""
+    return f"Table {filled.table.name}. {filled.table.title}"
 
 
 def notes_below(filled: FilledTable) -> list[str]:
     """The texts below a table: what its marks mean, signatures, and which runs are left out."""
-    below = [f"{mark} {note}" for note, mark in _marks(filled.rows).items()]
+    below = [f"{mark} {note}" for note, mark in marks_of(row.note for row in filled.rows).items()]
     below += [f"Signature: {text}" for text in filled.signatures]
     return below + [f"Left out: {text}" for text in filled.left_out]
 
@@ -167,8 +192,9 @@ def table_lines(
     """The header of a table, and the cells of each line with our row that it is of; None where it
     is published.
     """
-    table, has_settings, marks = filled.table, _has_settings(filled), _marks(filled.rows)
-    titles = (column.title for column in table.columns)
+    table, has_settings = filled.table, any(filled.table.variants)
+    marks = marks_of(row.note for row in filled.rows)
+    titles = (column.title for column in table.figures)
     header = ["model", *(["setting"] if has_settings else []), "source", "seeds", *titles]
     lines: list[tuple[Row | None, list[str]]] = []
     for row in table.published:
@@ -178,22 +204,10 @@ def table_lines(
         source = our_row.recipe if our_row.joins_recipes else f"`{our_row.recipe}`"
         setting = [our_row.variant] if has_settings else []
         mark = marks.get(our_row.note, "")
-        for what, cells in _row_texts(our_row, table.columns, table.unit):
+        for what, cells in _row_texts(our_row, table.figures, table.unit):
             marked = [cell if cell == NOTHING else cell + mark for cell in cells]
             lines.append((our_row, [our_row.system + mark, *setting, source, what, *marked]))
     return header, lines
-
-
-def _has_settings(filled: FilledTable) -> bool:
-    """Whether the rows of the table are of a model in a setting."""
-    columns = filled.table.columns
-    return any(source.variant for column in columns for source in column.sources)
-
-
-def _grid(lines: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    plain = [[as_cell(text) for text in line] for line in lines]
-    head = [as_cell(text) for text in header]
-    return tabulate(plain, headers=head, tablefmt="github", disable_numparse=True)
 
 
 def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Sequence[str]) -> str:
@@ -210,7 +224,7 @@ def _upright(lines: Sequence[Sequence[str]], header: Sequence[str], settings: Se
     grids = []
     for part in parts:
         first, *columns = zip(header, *part, strict=True)
-        grids.append(_grid(columns, first))
+        grids.append(as_table(first, columns, padded=True))
     return "\n\n".join(grids)
 
 
@@ -224,15 +238,6 @@ def _settings(filled: FilledTable) -> list[str]:
         *([variant for variant in printed if variant in ours] or ([] if ours else printed)),
         *(variant for variant in ours if variant not in printed),
     ]
-
-
-def _marks(rows: Sequence[Row]) -> dict[str, str]:
-    """The mark of each note, in the order of the rows."""
-    notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    return {
-        note: _MARKS[number % len(_MARKS)] * (1 + number // len(_MARKS))
-        for number, note in enumerate(notes)
-    }
 
 
 def _row_texts(row: Row, columns: Sequence[Column], unit: str) -> Iterator[tuple[str, list[str]]]:
@@ -252,49 +257,28 @@ def _row_texts(row: Row, columns: Sequence[Column], unit: str) -> Iterator[tuple
 
 def _cell_text(row: Row, column: Column, unit: str, statistic: str) -> str:
     cell = row.cells.get(column.title)
-    if cell is None:
+    if cell is None or (statistic == "best" and cell.best is None):
         return NOTHING
-    part = (
-        f" ({cell.problems} of {cell.of_problems} {unit})"
-        if cell.problems < cell.of_problems
-        else ""
-    )
+    few = f" ({cell.problems} of {cell.of_problems} {unit})"
+    part = few if cell.problems < cell.of_problems else ""
     if statistic == "mean":
-        deviations = (cell.deviation if column.deviations else None) or (None,) * len(cell.mean)
-        texts = [
-            _with_deviation(*figure)
-            for figure in zip(cell.mean, deviations, column.digits, strict=True)
-        ]
-        return column.form.format(*texts) + part
-    if cell.best is None:
-        return NOTHING
-    text = column.form.format(
-        *(_number(*figure) for figure in zip(cell.best, column.digits, strict=True))
-    )
-    intervals = (cell.intervals if column.deviations else None) or ()
-    bounds = [
-        _bounds(interval, digits)
-        for interval, digits in zip(intervals, column.digits, strict=False)
-        if interval is not None
-    ]
+        deviations = (cell.deviation if column.interval else None) or (None,) * len(cell.mean)
+        return _means_text(column, cell.mean, deviations) + part
+    best = [number(value, column.digits_of(place)) for place, value in enumerate(cell.best or ())]
+    intervals = (cell.only_intervals if column.interval else None) or ()
+    written = [bounds(item, column.digits_of(place)) for place, item in enumerate(intervals)]
     # All or none: of a single one nobody could tell which figure it belongs to.
-    return (
-        text + (f" {' '.join(bounds)}" if bounds and len(bounds) == len(intervals) else "") + part
-    )
+    return column.text(best) + ("".join(written) if all(written) else "") + part
 
 
-def _number(value: float | None, digits: int) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"
-
-
-def _with_deviation(mean: float | None, deviation: float | None, digits: int) -> str:
+def _means_text(column: Column, means: Values, deviations: Values) -> str:
     # A count is a whole number, its mean is not.
-    digits = max(digits, 1)
-    return _number(mean, digits) + ("" if deviation is None else f" ± {_number(deviation, digits)}")
-
-
-def _bounds(interval: tuple[float, float], digits: int) -> str:
-    return f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+    return column.text(
+        [
+            with_deviation(mean, deviation, max(column.digits_of(place), 1))
+            for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True))
+        ]
+    )
 
 
 def _headline(cell: Cell) -> tuple[str, str, str]:
@@ -302,7 +286,7 @@ def _headline(cell: Cell) -> tuple[str, str, str]:
     digits behind the point: as many as they need, but no more than four digits of the largest.
     """
     best = cell.best[0] if cell.best else None
-    low, high = (cell.intervals[0] if cell.intervals else None) or (None, None)
+    low, high = (cell.only_intervals[0] if cell.only_intervals else None) or (None, None)
     figures = (best, low, high, cell.mean[0], cell.deviation[0] if cell.deviation else None)
     known = [figure for figure in figures if figure is not None]
     largest = max(map(abs, known), default=0.0)
@@ -314,61 +298,7 @@ def _headline(cell: Cell) -> tuple[str, str, str]:
     return texts[0] + interval, texts[3], texts[4]
 
 
-def _csv_lines(filled: FilledTable, publication: str) -> Iterator[dict[str, Any]]:
-    for row in filled.table.published:
-        for column, text in zip(filled.table.columns, row.cells, strict=True):
-            about = {
-                "table": filled.table.number,
-                "model": row.model,
-                "source": publication,
-                "variant": row.variant,
-                "column": column.title,
-            }
-            for measure, value in zip(_names(column), printed_numbers(text), strict=False):
-                yield {
-                    **about,
-                    "measure": measure,
-                    "statistic": _printed_statistic(row),
-                    "value": value,
-                    "seeds": row.seeds,
-                }
-    for our_row in filled.rows:
-        about = {
-            "table": filled.table.number,
-            "model": our_row.system,
-            "source": our_row.recipe,
-            "variant": our_row.variant,
-            "note": our_row.note,
-        }
-        for column in filled.table.columns:
-            if column.title in our_row.cells:
-                for line in _csv_of_cell(our_row.cells[column.title], _names(column)):
-                    yield {**about, "column": column.title, **line}
-
-
-def _csv_of_cell(cell: Cell, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for number, name in enumerate(names):
-        interval = cell.intervals[number] if cell.intervals else None
-        values = {
-            "best": cell.best[number] if cell.best else None,
-            "low": interval and interval[0],
-            "high": interval and interval[1],
-            "mean": cell.mean[number],
-            "deviation": cell.deviation[number] if cell.deviation else None,
-        }
-        for statistic, value in values.items():
-            if value is not None:
-                problems = f"{cell.problems} of {cell.of_problems}"
-                yield {
-                    "measure": name,
-                    "statistic": statistic,
-                    "value": value,
-                    "seeds": cell.seeds,
-                    "problems": problems,
-                }
-
-
-def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
+def _values_of_table(filled: FilledTable, publication: str) -> dict[str, Any]:
     table = filled.table
     published = [
         {
@@ -381,7 +311,7 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
                     "text": text,
                     "values": dict(zip(_names(column), printed_numbers(text), strict=False)),
                 }
-                for column, text in zip(table.columns, row.cells, strict=True)
+                for column, text in zip(table.figures, row.cells, strict=True)
                 if text != NOTHING
             },
         }
@@ -394,17 +324,17 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
             "variant": row.variant,
             "note": row.note,
             "cells": {
-                column.title: _json_cell(row.cells[column.title], _names(column))
-                for column in table.columns
+                column.title: _values_of_cell(row.cells[column.title], _names(column))
+                for column in table.figures
                 if column.title in row.cells
             },
         }
         for row in filled.rows
     ]
     about = {
-        "number": table.number,
+        "number": table.name,
         "title": table.title,
-        "columns": [column.title for column in table.columns],
+        "columns": [column.title for column in table.figures],
     }
     return {
         **about,
@@ -415,13 +345,13 @@ def _json_table(filled: FilledTable, publication: str) -> dict[str, Any]:
     }
 
 
-def _json_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
+def _values_of_cell(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
     def named(values: Sequence[Any] | None) -> dict[str, Any] | None:
         return None if values is None else dict(zip(names, values, strict=True))
 
     return {
         "best": named(cell.best),
-        "intervals": named(cell.intervals),
+        "intervals": named(cell.only_intervals),
         "mean": named(cell.mean),
         "deviation": named(cell.deviation),
         "seeds": cell.seeds,
@@ -434,22 +364,11 @@ def _names(column: Column) -> list[str]:
     """The names of a column's figures: of a metric counted over several problems what is
     counted, of an error turned "accuracy".
     """
-    return [_name(measure) for measure in column.sources[0].measures]
-
-
-def _name(measure: Measure) -> str:
-    name = measure.metric.removeprefix(OF_LENGTH)
-    if measure.from_error:
-        name = name.replace("error", "accuracy")
-    return name if measure.over == "mean" else f"{name} > {measure.limit:g}"
+    source = column.sources[0]
+    names = [metric.removeprefix(f"length_{LENGTH}/") for metric in column.metrics_of(source)]
+    return [name.replace("error", "accuracy") if source.from_error else name for name in names]
 
 
 def printed_numbers(text: str) -> list[float]:
     """The numbers in a cell as it was printed."""
     return [float(number) for number in re.findall(r"\d*\.?\d+", text)]
-
-
-def _printed_statistic(row: PublishedRow) -> str:
-    return (
-        "mean" if row.seeds.startswith("mean") else "best" if row.seeds.startswith("best") else ""
-    )

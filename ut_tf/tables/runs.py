@@ -43,8 +43,6 @@ FOLD = "fold"
 """The argument of a problem that says which part of its data a run of a cross-validation is judged
 on.
 """
-Repetition = tuple[int, str]
-"""A seed and a fold ("" where there are none)."""
 _SYSTEMS = {
     "universal_transformer": "UT",
     "transformer": "Transformer",
@@ -91,7 +89,7 @@ class FoundRun:
     hopeless: bool = False
 
     @property
-    def repetition(self) -> Repetition:
+    def repetition(self) -> tuple[int, str]:
         """The seed and, in a cross-validation, the fold, which tell the runs of a recipe on a
         problem apart.
         """

@@ -12,15 +12,13 @@ has. Of several sets the last in natural order counts (the greatest length).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ut_tf.evaluation.records import Record
-from ut_tf.tables.cells import Cell, Reading, figure_of, make_cell
-from ut_tf.tables.layout import Measure, Source
-from ut_tf.tables.runs import FOLD, FoundRun, Repetition, without_fold
+from ut_tf.ordering import natural_order
+from ut_tf.tables.cells import Cell, Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.runs import FOLD, FoundRun, without_fold
 
 # What a reader looks at first: kinds of metrics, the most telling first.
 _HEADLINES = (
@@ -65,7 +63,7 @@ def headline(record: Record) -> str:
     for kind in (*of_user_code, *_HEADLINES):
         names = [name for name in record.metrics if name == kind or name.endswith("/" + kind)]
         if names:
-            return max(names, key=_natural)
+            return max(names, key=natural_order)
     return next(iter(record.metrics), "")
 
 
@@ -85,43 +83,18 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
     Args:
       evaluations: each run with one of its evaluations.
     """
-    groups: dict[_Group, dict[Repetition, Reading]] = {}
+    groups: dict[tuple[str, str, str, str, str], dict[Repetition, Reading]] = {}
     for run, record in sorted(evaluations, key=lambda evaluation: evaluation[1].time):
-        metric = headline(record)
-        if metric:
-            group = _Group(
-                record.test_problem or run.problem,
-                run.system,
-                run.recipe,
-                metric,
-                _note(run, record),
-            )
+        if metric := headline(record):
+            problem = record.test_problem or run.problem
+            group = (problem, run.system, run.recipe, metric, _note(run, record))
             groups.setdefault(group, {})[run.repetition] = Reading(
-                run, record, (figure_of(record, metric),), group.note
+                (figure_of(record, metric),), record.selection, run.folder, record.time
             )
     return [
-        Summary(
-            group.problem,
-            group.system,
-            group.recipe,
-            group.metric,
-            group.note,
-            _cell(group, groups[group]),
-        )
-        for group in sorted(groups, key=lambda group: [_natural(part) for part in group])
+        Summary(*group, cell=make_cell({group[0]: groups[group]}))
+        for group in sorted(groups, key=lambda group: [natural_order(part) for part in group])
     ]
-
-
-class _Group(NamedTuple):
-    problem: str
-    system: str
-    recipe: str
-    metric: str
-    note: str
-
-
-def _cell(group: _Group, by_seed: dict[Repetition, Reading]) -> Cell:
-    return make_cell(Source((group.problem,), (Measure(group.metric),)), {group.problem: by_seed})
 
 
 def _note(run: FoundRun, record: Record) -> str:
@@ -131,10 +104,3 @@ def _note(run: FoundRun, record: Record) -> str:
     trained = f"trained on {run.problem}" if record.test_problem else ""
     split = "" if record.split in ("", "test") else f"{record.split} data"
     return "; ".join(filter(None, (without_fold(record.data_note), trained, arguments, split)))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that puts task2 before task10."""
-    return [
-        (int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)
-    ]
