@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ut_tf.argument_types import alternatives
 from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.config.base import Config
+from ut_tf.config.fields import types_of
+from ut_tf.config.hparams import HParams
+from ut_tf.config.part_options import declared, kind_of
 from ut_tf.packages import check_package
 from ut_tf.run import Run
 from ut_tf.sweeping.grid import Cell
@@ -84,19 +89,26 @@ def make_search(values: Any, sweep: Sweep, space: Space, runs: Sequence[Run]) ->
         "trainer_flags": " ".join(values.trainer_flags),
     }
     settings = Settings(values.trials, seed, values.pruner, values.task, values.tasks, study)
-    hparams = runs[0].hparams
-    floats = frozenset(
-        name
-        for name in space
-        if any(
-            isinstance(getattr(part, name, 0), float)
-            for part in (hparams.network, hparams.training)
-        )
-    )
     return Search(
         sweep.folder,
         space,
-        floats,
+        fractional(runs[0].hparams, space),
         lambda point: Cell(problem, hparams_set, seed, point),
         settings,
     )
+
+
+def fractional(hparams: HParams, names: Iterable[str]) -> frozenset[str]:
+    """The names of hyperparameters, and of options of parts, that need not be whole numbers."""
+    sections = (hparams.network, hparams.training)
+    return frozenset(
+        name for name in names if any(float in _kinds(section, name) for section in sections)
+    )
+
+
+def _kinds(config: Config, name: str) -> tuple[Any, ...]:
+    """The types that a hyperparameter may have; none where the configuration lacks it."""
+    field = declared(config).get(name)
+    if field is None:
+        return ()
+    return alternatives(kind_of(field) if "." in name else types_of(type(config))[name])

@@ -6,12 +6,18 @@ import json
 import os
 import shlex
 import sys
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.bin.stub_runs import evaluate, stub_run
+from ut_tf import registry
 from ut_tf.bin import sweep
+from ut_tf.bin.sweep_search import fractional
+from ut_tf.config.fields import option
+from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.train_depth import TrainDepth
 from ut_tf.sweeping import sweep as library
 from ut_tf.sweeping.grid import Progress, make_cells
 
@@ -325,3 +331,16 @@ def test_tasks_share_the_runs_and_refuse_a_sweep_beside_them(tmp_path, capsys):
                 pass
     assert sweep.main([*own, "--task=5", "--tasks=6"]) == 0
     assert "0 runs in" in capsys.readouterr().err
+
+
+def test_a_search_knows_what_need_not_be_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(TrainDepth):
+        options: ClassVar[dict[str, Any]] = {
+            "mean": option(4.0, "steps", above=0),
+            "least": option(1, "steps", at_least=1),
+        }
+
+    monkeypatch.setattr(registry.train_depths, "_registered", {"own": (Own, __file__)})
+    hparams = HParams().override("train_depth=own")
+    fractions = {"train_depth.mean", "attention_dropout", "learning_rate"}
+    assert fractional(hparams, [*fractions, "train_depth.least", "num_steps"]) == fractions

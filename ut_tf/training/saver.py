@@ -57,7 +57,8 @@ class Saver:
                 "averaged": bool(self.optimizer.averages),
                 "carry": [[value.dtype.name, value.shape.as_list()] for value in carried],
             }
-            self._store.save(progress.step, checkpoint, values, self._needed_bytes)
+            needed = self._needed_bytes + sum(value.numpy().nbytes for value in carried)
+            self._store.save(progress.step, checkpoint, values, needed)
         self._saved_step = progress.step
 
     def restore(self) -> TrainingState:
