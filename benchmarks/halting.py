@@ -135,7 +135,7 @@ def passes(
     """A function that runs the recurrence once and returns the mean ponder time."""
     import tensorflow as tf
 
-    from ut_tf.layers.attention import padding_bias
+    from ut_tf.layers.attention_weights import padding_bias
     from ut_tf.layers.block import BlockContext
 
     recurrence = make_recurrence(hidden_size, share, flags.steps, compute)

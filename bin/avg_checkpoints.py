@@ -7,12 +7,11 @@ checkpoints.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow
+from ut_tf.bin.frame.command import entry_point, import_tensorflow
 from ut_tf.bin.frame.flag_values import check_choice, default_destination, with_chosen_steps
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
@@ -56,12 +55,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     check_choice(values)
     source, named = _folders(values)

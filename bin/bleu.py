@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, scores_table, stdout_to_stderr
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, scores_table, stdout_to_stderr
 from ut_tf.bin.frame.flag_values import (
     check_split,
     chosen_variants,
@@ -94,12 +94,9 @@ _OF_RUNS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     variants = chosen_variants(values.bleu_variant)
     if values.checkpoints:

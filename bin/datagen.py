@@ -8,13 +8,12 @@ from __future__ import annotations
 import fnmatch
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.frame.flag_values import (
     check_readable_files,
     problem_arguments,
@@ -100,12 +99,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.usr_dir:
         registry.import_user_code(values.usr_dir)

@@ -18,7 +18,7 @@ from ut_tf.bin.decoded_output import unwritable, writable, write
 from ut_tf.bin.frame import flags, shared_flags
 from ut_tf.bin.frame.command import (
     InputError,
-    execute,
+    entry_point,
     import_tensorflow,
     is_typed,
     refuse_overwriting,
@@ -147,12 +147,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     source = _source(values)

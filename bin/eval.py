@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import load_runs
@@ -143,12 +143,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     lengths = flags.integers(values.lengths, "lengths")
     check_lengths(lengths)

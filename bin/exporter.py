@@ -7,12 +7,11 @@ a saved model; needs nothing but the run directory.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import load_run
@@ -129,12 +128,9 @@ _FORMATS = {
 _FOLDERS = {"savedmodel": EXPORT_FOLDER, "litert": LITERT_FOLDER}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     with stdout_to_stderr():

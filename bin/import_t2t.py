@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from ut_tf import registry
 from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
@@ -63,12 +62,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.target_space_id is not None and values.target_space_id < 0:
         raise FlagError(

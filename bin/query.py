@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, is_typed, standard_input, tell
+from ut_tf.bin.frame.command import EXIT_USER_ERROR, entry_point, is_typed, standard_input, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError, counted
 from ut_tf.inference.text_files import input_lines, one_line, read_input
@@ -81,12 +81,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> int:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> int:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.batch_size <= 0:
         raise FlagError(f"--batch_size={values.batch_size}: expected a number above 0.")

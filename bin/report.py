@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ut_tf.bin import report_results
 from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.command import execute, tell
+from ut_tf.bin.frame.command import entry_point, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.errors import UserError, did_you_mean
@@ -89,12 +89,9 @@ _FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json, "md": as_ma
 _HTML = "html"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     formats = (*_FORMATS, _HTML)
     if values.format not in formats:

@@ -10,12 +10,11 @@ import dataclasses
 import re
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.command import execute, import_tensorflow, tell
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.shared_flags import RUN_USR_DIR
 from ut_tf.bin.serving_flags import (
@@ -104,12 +103,9 @@ _POSITIVE = ("max_batch_size", "num_batch_threads", "max_waiting", "max_body_mb"
 _LARGEST = 1_000_000
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     export_dir = _checked_export_dir(values)
     allowed_hosts = checked_allowed_hosts(values)

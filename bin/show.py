@@ -18,7 +18,7 @@ from ut_tf.bin.examples.input import is_question, known_words_message
 from ut_tf.bin.frame import flags, shared_flags
 from ut_tf.bin.frame.command import (
     EXIT_USER_ERROR,
-    execute,
+    entry_point,
     import_tensorflow,
     is_typed,
     standard_input,
@@ -106,12 +106,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> int:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> int:
+    """Runs the command, given the words of its command line."""
     values: Any = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     texts = _texts(values)

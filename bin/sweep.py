@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ut_tf.bin import trainer_flags
 from ut_tf.bin.entry import EXIT_INTERRUPTED
 from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.command import EXIT_USER_ERROR, execute, tell
+from ut_tf.bin.frame.command import EXIT_USER_ERROR, entry_point, tell
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands, split_words
@@ -138,12 +138,9 @@ _GONE = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> int:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> int:
+    """Runs the command, given the words of its command line."""
     values = _values(argv)
     sweep = _sweep(values)
     runs = _check(sweep)

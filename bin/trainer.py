@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.entry import EXIT_INTERRUPTED
-from ut_tf.bin.frame.command import execute, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.frame.config_file import parse_with_config
 from ut_tf.bin.frame.flag_values import check_readable_files, made_for_others
 from ut_tf.bin.frame.flags import FlagError
@@ -41,12 +40,9 @@ _ENDINGS = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> int:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> int:
+    """Runs the command, given the words of its command line."""
     values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, argv)
     if values.registry_help:
         if values.usr_dir:

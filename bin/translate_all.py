@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.frame import flags, shared_flags
 from ut_tf.bin.frame.command import (
-    execute,
+    entry_point,
     import_tensorflow,
     refuse_overwriting,
     scores_table,
@@ -94,12 +94,9 @@ FLAGS = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
-    return execute(COMMAND, FLAGS, _main, argv)
-
-
-def _main(argv: list[str]) -> None:
+@entry_point(COMMAND, FLAGS)
+def main(argv: list[str]) -> None:
+    """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     check_choice(values)
     variants = chosen_variants(values.bleu_variant)

@@ -40,6 +40,19 @@ class InputError(UserError):
     """Standard input cannot be read: a command that survives a bad line ends with this one."""
 
 
+def entry_point(
+    command: str, flags: Sequence[Flag]
+) -> Callable[[Callable[[list[str]], int | None]], Callable[..., int]]:
+    """Decorates what a command does: the function made of it takes the words of a command line,
+    those of the shell by default, and returns the exit status.
+
+    Args:
+      command: its name.
+      flags: that it has.
+    """
+    return lambda body: functools.partial(execute, command, flags, body)
+
+
 def execute(
     command: str,
     flags: Sequence[Flag],

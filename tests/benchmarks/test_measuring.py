@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
 
 DECODING = ["--vocab_size=20", "--batch_size=2", "--source_length=3", "--repetitions=1"]

@@ -33,6 +33,7 @@ sys.exit(entry.bleu())
 LATER = """
 import os, signal, sys
 from ut_tf.bin import bleu, entry
+from ut_tf.bin.frame.command import entry_point
 
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
@@ -53,7 +54,7 @@ def body(_):
         print("cleaned up", flush=True)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-whole_main, bleu.main, bleu._main = bleu.main, main, body
+whole_main, bleu.main = entry_point("ut-bleu", ())(body), main
 sys.argv = ["ut-bleu"]
 sys.exit(entry.bleu())
 """

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tests.configs import small_config
-from ut_tf.layers.attention import MultiHeadAttention, causal_bias, padding_bias
+from ut_tf.layers.attention import MultiHeadAttention
+from ut_tf.layers.attention_weights import causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.contracts import StackInputs

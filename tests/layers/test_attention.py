@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.layers.attention import MultiHeadAttention, causal_bias, length_scale, padding_bias
+from ut_tf.layers.attention import MultiHeadAttention
+from ut_tf.layers.attention_weights import causal_bias, length_scale, padding_bias
 
 
 def made(**options: Any) -> MultiHeadAttention:

@@ -120,7 +120,7 @@ def made(folder: Path, **changes: Any) -> tuple[Any, TrainingStep]:
 def gradients(step: TrainingStep) -> list[Any]:
     """Those of the trainer's loss on the features."""
     counts = step.objective.counts(FEATURES)
-    return tf.function(lambda: step._gradients(FEATURES, counts, (), 1.0)[0], autograph=False)()
+    return tf.function(lambda: step._gradients(FEATURES, counts, ())[0], autograph=False)()
 
 
 def by_hand(model: Any, as_fit: bool = False) -> tuple[Any, list[Any]]:

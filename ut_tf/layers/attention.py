@@ -1,22 +1,20 @@
-"""Multi-head attention: projections, logits, weights, and the same for one new position in
-incremental decoding.
+"""Multi-head attention over a whole sequence; ``attention_cached.py`` has that of one new position.
 
 Attention(Q, K, V) = softmax(Q Kᵀ / sqrt(d)) V with k heads (arXiv 1807.03819, equations 2 and 3).
-Logits and softmax are float32.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_tf.layers.active_positions import ActivePositions
+from ut_tf.layers.attention_cached import CachedAttention
+from ut_tf.layers.attention_weights import attention_weights, batch_matmul
 from ut_tf.layers.coordinates import rotate
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.key_value_cache import MASKED, CachePosition, empty_entries, read, write
 from ut_tf.layers.linear import (
     Linear,
     affine,
@@ -26,43 +24,6 @@ from ut_tf.layers.linear import (
     scaled,
     unflatten,
 )
-
-
-def padding_bias(mask: Any) -> Any:
-    """The bias that hides padded keys: mask [batch, keys] (1 = symbol, 0 = padding) -> float32
-    [batch, 1, 1, keys].
-    """
-    return MASKED * (1.0 - tf.cast(mask, tf.float32))[:, None, None, :]
-
-
-def causal_bias(length: Any) -> Any:
-    """The bias that hides later positions: int [] -> float32 [1, 1, length, length]."""
-    order = tf.range(length)
-    return MASKED * tf.cast(order[None, :] > order[:, None], tf.float32)[None, None]
-
-
-def length_scale(visible: Any, reference: int) -> Any:
-    """Returns max(1, ln(visible) / ln(reference)), the factor that keeps attention sharp over more
-    keys than were trained.
-
-    Args:
-      visible: float32 [...], keys that a query can see.
-      reference: keys up to which the factor is 1.
-    """
-    return tf.maximum(1.0, tf.math.log(tf.maximum(visible, 1.0)) / math.log(reference))
-
-
-def _attention_weights(queries: Any, keys: Any, bias: Any, logit_scale: Any) -> Any:
-    """Returns float32 [batch, num_heads, queries, keys], whose sums over the keys are 1."""
-    logits = tf.cast(_batch_matmul(queries, keys, transpose_b=True), tf.float32)
-    logits = logits if logit_scale is None else logits * logit_scale
-    return tf.nn.softmax(logits if bias is None else logits + bias)
-
-
-def _batch_matmul(x: Any, y: Any, transpose_b: bool = False) -> Any:
-    """Returns the products of matrices with equal leading dimensions."""
-    # tf.matmul would let these broadcast, and its gradient adds up what was: 12 operations more.
-    return tf.raw_ops.BatchMatMul(x=x, y=y, adj_y=transpose_b)
 
 
 def _without_heads(values: Any) -> Any:
@@ -83,7 +44,7 @@ def _self_bias(reach: int, value: float) -> Any:
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
+class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[misc]
     """Multi-head attention of queries over keys and values.
 
     Args:
@@ -190,15 +151,19 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         active: ActivePositions | None = None,
     ) -> tuple[Any, Any]:
         active = None if active is None else ActivePositions(*active)
+        x = tf.cast(x, self.compute_dtype)
+        kernel, offset = self._projection(
+            ("query", "key", "value") if keys is None else ("query",), x.dtype
+        )
+        projected = tf.matmul(flatten(x), kernel)
+        projected = unflatten(projected if offset is None else projected + offset, x)
         if keys is None:
-            queries, keys, values = self._project(x, ("query", "key", "value"))
+            queries, keys, values = self._heads(projected, 3)
             keys = keys if rotation is None else rotate(keys, rotation)
+        elif active is None:
+            (queries,) = self._heads(projected, 1)
         else:
-            projected = self._projected(x, ("query",))
-            if active is None:
-                (queries,) = self._heads(projected, 1)
-            else:
-                queries = active.spread(projected, self.num_heads)
+            queries = active.spread(projected, self.num_heads)
         if self.relative_table is not None:
             order = tf.range(tf.shape(keys)[2])
             relative = self._relative_bias(order, order)
@@ -208,9 +173,9 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
             if rotation is not None:
                 rotation = (active.of_queries(rotation[0]), active.of_queries(rotation[1]))
         queries = queries if rotation is None else rotate(queries, rotation)
-        weights = _attention_weights(queries, keys, bias, logit_scale)
+        weights = attention_weights(queries, keys, bias, logit_scale)
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
-        mixed = _batch_matmul(kept, values)
+        mixed = batch_matmul(kept, values)
         if value_shift is not None:
             mixed += value_shift * (tf.reduce_sum(kept, -1, keepdims=True) if training else 1.0)
         mixed = _without_heads(mixed) if active is None else active.collect(mixed)
@@ -223,7 +188,11 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         """Returns keys and values, each [batch, num_heads, keys, head_size], of states [batch,
         keys, hidden_size].
         """
-        keys, values = self._project(states, ("key", "value"))
+        states = tf.cast(states, self.compute_dtype)
+        kernel, offset = self._projection(("key", "value"), states.dtype)
+        projected = tf.matmul(flatten(states), kernel)
+        projected = projected if offset is None else projected + offset
+        keys, values = self._heads(unflatten(projected, states), 2)
         return (keys if rotation is None else rotate(keys, rotation)), values
 
     def key_value_weights(self) -> dict[str, dict[str, Any]]:
@@ -251,168 +220,13 @@ class MultiHeadAttention(keras.layers.Layer):  # type: ignore[misc]
         )
         return keys, values
 
-    def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
-        """The weights of the named projections as one matrix, and those of the output, as
-        incremental decoding uses them.
+    def _projection(self, names: tuple[str, ...], dtype: Any) -> tuple[Any, Any]:
+        """Returns the kernels of the named projections side by side, so that they make one product,
+        and their biases, or None.
         """
-        kernels, biases = self._projections(names, self.compute_dtype)
-        joined = {"kernel": kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1)}
-        if biases:
-            joined["bias"] = tf.concat(biases, 0)
-        prepared = {"projection": joined, "output": self.output_transform.prepare()}
-        return (
-            prepared
-            if self.relative_table is None
-            else {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
-        )
-
-    def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
-        """The histories of keys and values before the first position."""
-        width = beam_size * self.head_size
-        names = ("keys", "values")
-        return {
-            name: empty_entries(batch_size, self.num_heads, capacity, width, self.compute_dtype)
-            for name in names
-        }
-
-    def append(
-        self,
-        x: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
-        cache_position: CachePosition,
-        rotation: tuple[Any, Any] | None = None,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Adds one new position to the histories.
-
-        Args:
-          x: [batch * beam_size, hidden_size].
-          weights: from ``prepare``.
-          cache: from ``empty_cache`` or an earlier position.
-          cache_position: of the new position.
-          rotation: of the new position, or None.
-
-        Returns:
-          (queries [batch, num_heads, beam_size, head_size] for ``attend_cached``, the new cache).
-        """
-        queries, keys, values = self._project_rows(x, weights, 3, cache_position.beam_size)
-        if rotation is not None:
-            queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-        return queries, {
-            "keys": write(cache["keys"], keys, cache_position),
-            "values": write(cache["values"], values, cache_position),
-        }
-
-    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
-        """Returns the bias of the logits of ``attend_cached``, the relative bias included: [batch,
-        1 or num_heads, beam_size, slots].
-        """
-        if self.relative_table is None:
-            return cache_position.bias
-        relative = self._relative_bias(
-            cache_position.index[None], tf.range(cache_position.capacity), weights["relative"]
-        )
-        return cache_position.bias + tf.repeat(relative, cache_position.beam_size, -1)
-
-    def attend_cached(
-        self,
-        queries: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
-        cache_position: CachePosition,
-        bias: Any,
-        logit_scale: Any = None,
-        active: ActivePositions | None = None,
-    ) -> Any:
-        """The attention of the queries over their hypotheses' histories: [batch * beam_size,
-        hidden_size], or [rows, hidden_size] of the active hypotheses.
-        """
-        if active is not None:
-            queries, bias = active.of_queries(queries), active.of_queries(bias)
-        return self._attend_rows(
-            queries,
-            read(cache["keys"], cache_position),
-            read(cache["values"], cache_position),
-            bias,
-            logit_scale,
-            weights,
-            active,
-        )
-
-    def attend_memory_cached(
-        self,
-        x: Any,
-        weights: dict[str, Any],
-        memory: dict[str, Any],
-        beam_size: int,
-        rotation: tuple[Any, Any] | None = None,
-        active: ActivePositions | None = None,
-    ) -> Any:
-        """The attention of one new position over an encoder's states, like x.
-
-        Args:
-          x: [batch * beam_size, hidden_size], or [rows, hidden_size] of the active hypotheses.
-          weights: from ``prepare(("query",))``.
-          memory: "keys", "values", "bias" and where there is one "scale", per example: all its
-            hypotheses share them.
-          beam_size: hypotheses per example.
-          rotation: of the new position, or None.
-          active: which hypotheses x holds; None: all.
-        """
-        if active is None:
-            (queries,) = self._project_rows(x, weights, 1, beam_size)
-        else:
-            queries = active.spread(affine(x, weights["projection"])[None], self.num_heads)
-        queries = queries if rotation is None else rotate(queries, rotation)
-        return self._attend_rows(
-            queries,
-            memory["keys"],
-            memory["values"],
-            memory["bias"],
-            memory.get("scale"),
-            weights,
-            active,
-        )
-
-    def _project_rows(
-        self, x: Any, weights: dict[str, Any], count: int, beam_size: int
-    ) -> list[Any]:
-        """Returns `count` of [batch, num_heads, beam_size, head_size]."""
-        heads = tf.reshape(
-            affine(x, weights["projection"]),
-            [-1, beam_size, count, self.num_heads, self.head_size],
-        )
-        return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
-
-    def _attend_rows(
-        self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        bias: Any,
-        logit_scale: Any,
-        weights: dict[str, Any],
-        active: ActivePositions | None = None,
-    ) -> Any:
-        attention = _attention_weights(queries, keys, bias, logit_scale)
-        mixed = tf.matmul(tf.cast(attention, values.dtype), values)
-        mixed = tf.transpose(mixed, [0, 2, 1, 3]) if active is None else active.collect(mixed)
-        return affine(tf.reshape(mixed, [-1, self.inner_size]), weights["output"])
-
-    def _project(self, x: Any, names: tuple[str, ...]) -> list[Any]:
-        """One [batch, num_heads, length, head_size] per name, queries times head_size^-0.5; several
-        kernels make one product.
-        """
-        return self._heads(self._projected(x, names), len(names))
-
-    def _projected(self, x: Any, names: tuple[str, ...]) -> Any:
-        x = tf.cast(x, self.compute_dtype)
-        kernels, biases = self._projections(names, x.dtype)
+        kernels, biases = self._projections(names, dtype)
         kernel = kernels[0] if len(kernels) == 1 else tf.concat(kernels, 1)
-        projected = tf.matmul(flatten(x), kernel)
-        if biases:
-            projected += tf.concat(biases, 0)
-        return unflatten(projected, x)
+        return kernel, tf.concat(biases, 0) if biases else None
 
     def _heads(self, projected: Any, count: int) -> list[Any]:
         """`count` of [batch, num_heads, length, head_size], of [batch, length, count * num_heads *

@@ -8,18 +8,16 @@ Transition(LayerNorm(A)); one more norm follows the recurrence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 
 from ut_tf.layers.active_positions import ActivePositions
+from ut_tf.layers.block_cached import CachedBlock
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.optional_outputs import OptionalOutputs
-from ut_tf.layers.transition import StepTransitions
 
 Rotation = tuple[Any, Any]
 
@@ -69,31 +67,8 @@ class BlockContext(NamedTuple):
         )
 
 
-class PositionContext(NamedTuple):
-    """The same for one new position in incremental decoding.
-
-    Fields:
-      rotation: of the position, for rotary attention, or None.
-      logit_scale: of the self-attention, or None.
-      memory: what ``MultiHeadAttention.attend_memory_cached`` reads, or None.
-    """
-
-    rotation: Rotation | None = None
-    logit_scale: Any = None
-    memory: dict[str, Any] | None = None
-
-    def of_part(self, number: int) -> PositionContext:
-        """The context of one of several parts, where keys and values of the memory are lists of one
-        entry per part.
-        """
-        if self.memory is None:
-            return self
-        own = {name: self.memory[name][number] for name in ("keys", "values")}
-        return self._replace(memory={**self.memory, **own})
-
-
 @keras.saving.register_keras_serializable("ut_tf")
-class Block(OptionalOutputs, Composite):
+class Block(CachedBlock, OptionalOutputs, Composite):
     """Attention and transition with residuals, dropout and layer norms.
 
     Args:
@@ -171,49 +146,45 @@ class Block(OptionalOutputs, Composite):
         training: bool = False,
         step: Any = 0,
     ) -> tuple[Any, Any, Any]:
-        weights: list[Any] = [None, None]
         context = BlockContext() if context is None else BlockContext(*context)
-
-        def attend(y: Any) -> Any:
-            s = context
-            options = {
-                "training": training,
-                "output_scale": self.self_attention_dropout.scale(training),
-            }
-            output, weights[0] = self.self_attention(
-                y,
-                keys=s.keys,
-                values=s.values,
-                value_shift=s.value_shift,
-                bias=s.bias,
-                rotation=s.rotation,
-                logit_scale=s.logit_scale,
-                active=s.active,
-                **options,
-            )
-            return output
-
-        def attend_memory(y: Any) -> Any:
-            output, weights[1] = self._attend_memory(y, context, training)
-            return output
-
-        def transform(y: Any) -> Any:
-            scale = self.transition_dropout.scale(training)
-            options = {
-                "keep": None if context.active is not None else context.keep,
-                "training": training,
-                "output_scale": scale,
-                **self._of_step(step),
-            }
-            return self.transition(y, **options)
-
+        own = of_memory = None
         if self.self_attention is not None:
-            x = self._sublayer("self_attention", attend, x, training)
+            output, own = self.self_attention(
+                self._before("self_attention", x),
+                keys=context.keys,
+                values=context.values,
+                value_shift=context.value_shift,
+                bias=context.bias,
+                rotation=context.rotation,
+                logit_scale=context.logit_scale,
+                active=context.active,
+                training=training,
+                output_scale=self.self_attention_dropout.scale(training),
+            )
+            x = self._after("self_attention", x, output, training)
         if self.with_memory:
-            x = self._sublayer("memory_attention", attend_memory, x, training)
+            output, of_memory = self.memory_attention(
+                self._before("memory_attention", x),
+                keys=context.memory_keys,
+                values=context.memory_values,
+                bias=context.memory_bias,
+                rotation=context.memory_rotation,
+                logit_scale=context.memory_scale,
+                training=training,
+                output_scale=self.memory_attention_dropout.scale(training),
+                active=context.active,
+            )
+            x = self._after("memory_attention", x, output, training)
         if self.transition is not None:
-            x = self._sublayer("transition", transform, x, training)
-        return x, weights[0], weights[1]
+            output = self.transition(
+                self._before("transition", x),
+                keep=None if context.active is not None else context.keep,
+                training=training,
+                output_scale=self.transition_dropout.scale(training),
+                **self._of_step(step),
+            )
+            x = self._after("transition", x, output, training)
+        return x, own, of_memory
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
@@ -222,172 +193,11 @@ class Block(OptionalOutputs, Composite):
         keys_values: tuple[Any, Any] = self.memory_attention.keys_values(states, rotation)
         return keys_values
 
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``append`` and ``finish``, read, joined and cast once for all
-        positions.
-        """
-        weights = {
-            f"{name}_norm": getattr(self, f"{name}_norm").prepare() for name in self._sublayers()
-        }
-        weights["self_attention"] = self.self_attention.prepare()
-        if self.with_memory:
-            weights["memory_attention"] = self.memory_attention.prepare(("query",))
-        if self.transition is not None:
-            weights["transition"] = self.transition.prepare()
-        return weights
+    def _before(self, name: str, x: Any) -> Any:
+        """Returns what a sublayer reads of x."""
+        return getattr(self, f"{name}_norm")(x) if self.norm == "pre" else x
 
-    def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
-        """The cache of ``step`` before the first position: the histories of "attention" and
-        "transition" of each hypothesis.
-        """
-        transition = (
-            {} if self.transition is None else self.transition.empty_cache(batch_size, beam_size)
-        )
-        return {
-            "attention": self.self_attention.empty_cache(batch_size, capacity, beam_size),
-            "transition": transition,
-        }
-
-    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
-        """The self-attention's ``cache_bias`` for the new position; the same at every recurrent
-        step.
-        """
-        return self.self_attention.cache_bias(cache_position, weights["self_attention"])
-
-    def step(
-        self,
-        x: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
-        cache_position: CachePosition,
-        bias: Any,
-        context: PositionContext,
-        step: int = 0,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Computes the block for one new position of each hypothesis, given what it remembers of
-        the earlier ones.
-
-        Args:
-          x: [batch * beam_size, hidden_size].
-          weights: from ``prepare``.
-          cache: from ``empty_cache`` or an earlier position.
-          cache_position: of the new position.
-          bias: from ``cache_bias``.
-          context: of the new position.
-          step: as in the call.
-
-        Returns:
-          (output [batch * beam_size, hidden_size], the new cache).
-        """
-        queries, cache = self.append(x, weights, cache, cache_position, context)
-        return self.finish(x, queries, weights, cache, cache_position, bias, context, step)
-
-    def append(
-        self,
-        x: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
-        cache_position: CachePosition,
-        context: PositionContext,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Does the part of ``step`` that later positions read: (queries, the cache with keys and
-        values of the new position).
-        """
-        y = (
-            self.self_attention_norm.step(x, weights["self_attention_norm"])
-            if self.norm == "pre"
-            else x
-        )
-        queries, attention = self.self_attention.append(
-            y, weights["self_attention"], cache["attention"], cache_position, context.rotation
-        )
-        return queries, {**cache, "attention": attention}
-
-    def finish(
-        self,
-        x: Any,
-        queries: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
-        cache_position: CachePosition,
-        bias: Any,
-        context: PositionContext,
-        step: int = 0,
-        active: ActivePositions | None = None,
-    ) -> tuple[Any, dict[str, Any]]:
-        """Does the rest of ``step``, from the queries of all hypotheses on; where `active` is
-        given x and the output are those of the active hypotheses, [rows, hidden_size].
-        """
-        s = context
-        new_cache = dict(cache)
-
-        def attend_memory(y: Any) -> Any:
-            return self.memory_attention.attend_memory_cached(
-                y,
-                weights["memory_attention"],
-                s.memory,
-                cache_position.beam_size,
-                s.rotation,
-                active,
-            )
-
-        def transform(y: Any) -> Any:
-            output, new_cache["transition"] = self.transition.step(
-                y, weights["transition"], cache["transition"], **self._of_step(step)
-            )
-            return output
-
-        attended = self.self_attention.attend_cached(
-            queries,
-            weights["self_attention"],
-            cache["attention"],
-            cache_position,
-            bias,
-            s.logit_scale,
-            active,
-        )
-        x = self._sublayer_step("self_attention", lambda _: attended, x, weights)
-        if self.with_memory:
-            x = self._sublayer_step("memory_attention", attend_memory, x, weights)
-        if self.transition is not None:
-            x = self._sublayer_step("transition", transform, x, weights)
-        return x, new_cache
-
-    def _sublayers(self) -> list[str]:
-        names = ("self_attention", "memory_attention", "transition")
-        return [name for name in names if getattr(self, name) is not None]
-
-    def _of_step(self, step: Any) -> dict[str, Any]:
-        return {"step": step} if isinstance(self.transition, StepTransitions) else {}
-
-    def _attend_memory(self, y: Any, s: BlockContext, training: bool) -> tuple[Any, Any]:
-        output: tuple[Any, Any] = self.memory_attention(
-            y,
-            keys=s.memory_keys,
-            values=s.memory_values,
-            bias=s.memory_bias,
-            rotation=s.memory_rotation,
-            logit_scale=s.memory_scale,
-            training=training,
-            output_scale=self.memory_attention_dropout.scale(training),
-            active=s.active,
-        )
-        return output
-
-    def _sublayer(self, name: str, function: Callable[[Any], Any], x: Any, training: bool) -> Any:
-        """A sublayer with residual, dropout and norm; `function` has scaled its output for the
-        dropout already.
-        """
-        norm, dropout = getattr(self, f"{name}_norm"), getattr(self, f"{name}_dropout")
-        if self.norm == "pre":
-            return x + dropout.drop(function(norm(x)), training)
-        return norm(x + dropout.drop(function(x), training))
-
-    def _sublayer_step(
-        self, name: str, function: Callable[[Any], Any], x: Any, weights: dict[str, Any]
-    ) -> Any:
-        norm, norm_weights = getattr(self, f"{name}_norm"), weights[f"{name}_norm"]
-        if self.norm == "post":
-            return norm.step(x + function(x), norm_weights)
-        # The norm before self-attention is part of ``append``.
-        return x + function(x if name == "self_attention" else norm.step(x, norm_weights))
+    def _after(self, name: str, x: Any, output: Any, training: bool) -> Any:
+        """Returns x with the output of a sublayer, which has been scaled for its dropout."""
+        x = x + getattr(self, f"{name}_dropout").drop(output, training)
+        return x if self.norm == "pre" else getattr(self, f"{name}_norm")(x)

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.block import Block, BlockContext, PositionContext
+from ut_tf.layers.block import Block, BlockContext
+from ut_tf.layers.block_cached import PositionContext
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.key_value_cache import CachePosition
 

@@ -16,8 +16,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from ut_tf.layers.attention import padding_bias
-from ut_tf.layers.block import BlockContext, PositionContext
+from ut_tf.layers.attention_weights import padding_bias
+from ut_tf.layers.block import BlockContext
+from ut_tf.layers.block_cached import PositionContext
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 

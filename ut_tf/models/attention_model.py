@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.contracts import PositionInputs, Stack, StackInputs
 from ut_tf.layers.key_value_cache import next_cache_position
 from ut_tf.layers.positions import Positions

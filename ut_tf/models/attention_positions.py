@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_tf.layers.attention import causal_bias, length_scale, padding_bias
-from ut_tf.layers.block import BlockContext, PositionContext, Rotation
+from ut_tf.layers.attention_weights import causal_bias, length_scale, padding_bias
+from ut_tf.layers.block import BlockContext, Rotation
+from ut_tf.layers.block_cached import PositionContext
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.positions import Positions
 

@@ -131,54 +131,37 @@ class TrainingStep:
         carry = self._start.get_concrete_function().structured_outputs
         return tf.nest.map_structure(tf.type_spec_from_value, carry)
 
-    def _run_start(self, batch: Any) -> Any:
-        def replica(batch: Any) -> Any:
-            return self.objective.start(self._features(batch))
+    # What runs in a graph, on all replicas.
 
-        return self._strategy.run(replica, args=(batch,))
+    def _run_start(self, batch: Any) -> Any:
+        features = self._strategy.run(self._features, args=(batch,))
+        return self._strategy.run(self.objective.start, args=(features,))
 
     def _run_count(self, batch: Any, carry: Any) -> Any:
-        def replica(batch: Any, carry: Any) -> Any:
-            return self._sum_over_replicas(self.objective.counts(self._features(batch), carry))
-
-        return self._anywhere(self._strategy.run(replica, args=(batch, carry)))
+        features = self._strategy.run(self._features, args=(batch,))
+        return self._anywhere(self._strategy.run(self._counts, args=(features, carry)))
 
     def _run_whole(self, batch: Any, carry: Any) -> Any:
-        def replica(batch: Any, carry: Any) -> Any:
-            features = self._features(batch)
-            counts = self._sum_over_replicas(self.objective.counts(features, carry))
-            gradients, sums, after = self._compiled(self._gradients)(
-                features, counts, carry, self._optimizer.loss_scale
-            )
-            gradients, sums = self._sum_over_replicas((gradients, sums))
-            return self._finish(gradients, counts, sums), after
-
-        report, after = self._strategy.run(replica, args=(batch, carry))
-        return self._anywhere(report), after
+        run = self._strategy.run
+        features = run(self._features, args=(batch,))
+        counts = run(self._counts, args=(features, carry))
+        gradients, sums, after = run(
+            self._compiled(self._gradients), args=(features, counts, carry)
+        )
+        return self._anywhere(run(self._apply_summed, args=(gradients, counts, sums))), after
 
     def _run_part(self, batch: Any, counts: Any, carry: Any) -> Any:
-        def replica(batch: Any, carry: Any) -> Any:
-            gradients, sums, after = self._compiled(self._gradients)(
-                self._features(batch), counts, carry, self._optimizer.loss_scale
-            )
-            for total, gradient in zip(self._sums, gradients, strict=True):
-                tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
-            return self._sum_over_replicas(sums), after
-
-        sums, after = self._strategy.run(replica, args=(batch, carry))
-        return self._anywhere(sums), after
+        run = self._strategy.run
+        features = run(self._features, args=(batch,))
+        gradients, sums, after = run(
+            self._compiled(self._gradients), args=(features, counts, carry)
+        )
+        return self._anywhere(run(self._accumulate, args=(gradients, sums))), after
 
     def _run_apply(self, counts: Any, sums: Any) -> Any:
-        def replica() -> Any:
-            gradients = self._sum_over_replicas([total.read_value() for total in self._sums])
-            for total, gradient in zip(self._sums, gradients, strict=True):
-                with tf.control_dependencies([gradient]):
-                    tf.raw_ops.AssignVariableOp(
-                        resource=total.handle, value=tf.zeros_like(gradient)
-                    )
-            return self._finish(gradients, counts, sums)
+        return self._anywhere(self._strategy.run(self._apply_accumulated, args=(counts, sums)))
 
-        return self._anywhere(self._strategy.run(replica))
+    # What one replica computes.
 
     def _features(self, batch: Any) -> dict[str, Any]:
         """The replica's part of a batch, with the seed and number of the update, int64 [2]."""
@@ -186,15 +169,19 @@ class TrainingStep:
         update = tf.stack([tf.constant(self._seed, tf.int64), number])
         return {**self._workers.part_of_replica(batch), "update": update}
 
+    def _counts(self, features: Any, carry: Any) -> Any:
+        """What the objective counts, over all replicas."""
+        return self._sum_over_replicas(self.objective.counts(features, carry))
+
     def _gradients(
-        self, features: Any, counts: dict[str, Any], carry: Any, scale: Any
+        self, features: Any, counts: dict[str, Any], carry: Any
     ) -> tuple[list[Any], Sums, Any]:
-        """Gradients of the replica's share of the loss, times `scale`, its sums, and what it
+        """Gradients of the replica's share of the loss, times the loss scale, its sums, and what it
         carries.
         """
         with tf.GradientTape() as tape:
             sums, after = self.objective.sums(features, counts, carry)
-            scaled = sums.loss * scale
+            scaled = sums.loss * self._optimizer.loss_scale
         weights = [weight.value for weight in self._weights]
         gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
         dense = [tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients]
@@ -204,10 +191,32 @@ class TrainingStep:
         """The function, compiled by XLA where that is asked for."""
         if not self._training.jit_compile:
             return function
-        # Made again for each replica's trace, since XLA cannot take in the sums over replicas
-        # around it.
-        compiled: Callable[..., Any] = tf.function(function, autograph=False, jit_compile=True)
+
+        def compiled(*arguments: Any) -> Any:
+            # Made again for each replica's trace, since XLA cannot take in the sums over replicas
+            # around it.
+            return tf.function(function, autograph=False, jit_compile=True)(*arguments)
+
         return compiled
+
+    def _accumulate(self, gradients: Sequence[Any], sums: Sums) -> Any:
+        """Adds the gradients to those before; returns the sums over all replicas."""
+        for total, gradient in zip(self._sums, gradients, strict=True):
+            tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
+        return self._sum_over_replicas(sums)
+
+    def _apply_summed(
+        self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums
+    ) -> dict[str, Any]:
+        gradients, sums = self._sum_over_replicas((gradients, sums))
+        return self._finish(gradients, counts, sums)
+
+    def _apply_accumulated(self, counts: dict[str, Any], sums: Sums) -> dict[str, Any]:
+        gradients = self._sum_over_replicas([total.read_value() for total in self._sums])
+        for total, gradient in zip(self._sums, gradients, strict=True):
+            with tf.control_dependencies([gradient]):
+                tf.raw_ops.AssignVariableOp(resource=total.handle, value=tf.zeros_like(gradient))
+        return self._finish(gradients, counts, sums)
 
     def _finish(
         self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums

@@ -14,7 +14,7 @@ from tests.close import assert_close
 from tests.search.models import LANGUAGE, random_model
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.close import assert_close
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.layers.attention import padding_bias
+from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid

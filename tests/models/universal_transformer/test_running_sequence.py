@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.close import assert_close
 from ut_tf.errors import UserError
-from ut_tf.layers.attention import causal_bias, padding_bias
+from ut_tf.layers.attention_weights import causal_bias, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid, rotation_table

@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.attention import causal_bias
+from ut_tf.layers.attention_weights import causal_bias
 from ut_tf.layers.block import Block, BlockContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.contracts import PositionInputs, StackInputs

@@ -23,7 +23,7 @@ from ut_tf import registry
 from ut_tf.config.families import as_config
 from ut_tf.config.fields import fields_of
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.layers.attention import length_scale, padding_bias
+from ut_tf.layers.attention_weights import length_scale, padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.positions import Positions

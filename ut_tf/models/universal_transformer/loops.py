@@ -20,7 +20,7 @@ from ut_tf.layers.added_losses import LoopLosses
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 from ut_tf.models.universal_transformer.depth import Depth
-from ut_tf.models.universal_transformer.step import Carry, RecurrentStep, Trace, shared_graph
+from ut_tf.models.universal_transformer.step import Carry, RecurrentStep, Trace
 
 
 class LoopInputs(NamedTuple):
@@ -76,12 +76,16 @@ class WholeLoop:
         """Takes ``depth.bound`` steps, a number; returns (the carry, the attention weights of the
         steps).
         """
-        advance = self._advance
-        if self._shares_graph:
-            advance = shared_graph(self.step, *self.given)
+        inputs, *others = self.given
+        shares = self._shares_graph
+        # Tracing takes time for each operation, forward and backward. The steps are the same
+        # operations on the same weights: a function is traced for the first of them, and the others
+        # call it. TensorFlow puts its operations in the place of the calls before the graph runs.
+        step: Any = tf.function(self.step.__call__, autograph=False) if shares else self.step
         records = []
         for index in range(depth.bound):
-            new, trace = advance(carry, index)
+            number = tf.constant(index) if shares else index
+            new, trace = step(carry, inputs, number, *others, not shares)
             self._observe(depth, index, trace, None, carry, new, new, ((), ()))
             records.append(self._kept_attention(trace))
             carry = new

@@ -151,15 +151,28 @@ class Recurrence(OptionalOutputs, Composite):
     ) -> tuple[Any, RecurrenceDetails]:
         if given is None:
             given = StackInputs(symbol_mask, position_signal, context, None, return_attention)
-        mask, context = given.symbol_mask, given.block_context()
-        mask = tf.ones(tf.shape(inputs)[:2]) if mask is None else mask
+        mask = tf.ones(tf.shape(inputs)[:2]) if given.symbol_mask is None else given.symbol_mask
+        mask = tf.cast(mask, tf.float32)
         inputs, signal = self._add_positions(inputs, given.position_signal)
-        loop_inputs = LoopInputs(inputs, signal, context, training)
+        loop_inputs = LoopInputs(inputs, signal, given.block_context(), training)
         watch = Watch(given.observer, given.return_attention, self.finish)
-        depth, mask = self._depth(given, training), tf.cast(mask, tf.float32)
-        carries = given.carry is not None
-        carry = Carry(*given.carry) if carries else self.recurrent_step.start(inputs)
-        states, details = self._run(depth, loop_inputs, watch, carry, mask, carries)
+        step, depth = self.recurrent_step, self._depth(given, training)
+        counted = self.halting_unit.counted(mask)
+        carry = step.start(inputs) if given.carry is None else Carry(*given.carry)
+        if depth.halts and given.carry is None and self._skips_halted(watch):
+            states, details = CompactLoop(step, loop_inputs).repeated(depth, carry, counted, mask)
+        else:
+            loop = WholeLoop(step, loop_inputs, watch)
+            kept: Any = ()
+            if depth.unrolls:
+                taken = depth.bound
+                carry, attention = loop.unrolled(depth, carry)
+            else:
+                carry, kept, taken, attention = loop.repeated(depth, carry, counted)
+            states, details = depth.result(carry, kept, counted, mask, taken)
+            details = loop.with_attention(details, attention)
+        if given.carry is not None:
+            details = details._replace(carry=carry)
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
@@ -205,42 +218,6 @@ class Recurrence(OptionalOutputs, Composite):
         )
         with tf.control_dependencies([check]):
             return Drawn(without, tf.identity(with_gradient), most, self._final_state)
-
-    def _run(
-        self,
-        depth: Depth,
-        given: LoopInputs,
-        watch: Watch,
-        carry: Carry,
-        mask: Any,
-        carries: bool,
-    ) -> tuple[Any, RecurrenceDetails]:
-        """Runs the loop that suits the depth.
-
-        Args:
-          depth: of the call.
-          given, watch: of the loop.
-          carry: before the first step.
-          mask: float32 [batch, length], 0 on padding.
-          carries: whether the details hold the carry after the last step.
-
-        Returns:
-          (states, RecurrenceDetails).
-        """
-        step, counted = self.recurrent_step, self.halting_unit.counted(mask)
-        if depth.halts and not carries and self._skips_halted(watch):
-            return CompactLoop(step, given).repeated(depth, carry, counted, mask)
-        loop = WholeLoop(step, given, watch)
-        kept: Any = ()
-        if depth.unrolls:
-            taken = depth.bound
-            carry, attention = loop.unrolled(depth, carry)
-        else:
-            carry, kept, taken, attention = loop.repeated(depth, carry, counted)
-        states, details = depth.result(carry, kept, counted, mask, taken)
-        if carries:
-            details = details._replace(carry=carry)
-        return states, loop.with_attention(details, attention)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for

@@ -82,6 +82,7 @@ class RecurrentStep:
         signal: Any,
         context: BlockContext,
         training: bool,
+        with_trace: bool = True,
     ) -> tuple[Carry, Trace]:
         """Computes one step of all positions.
 
@@ -92,6 +93,8 @@ class RecurrentStep:
           signal: float32 [batch or 1, length, hidden_size], of the positions, or None.
           context: of the block.
           training: whether to drop.
+          with_trace: whether the trace holds anything. What a function of TensorFlow returns has a
+            gradient, which takes time though it is zero.
         """
         block_input, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
         block_input = self.coordinates(block_input, step=index, position_signal=signal)
@@ -101,7 +104,8 @@ class RecurrentStep:
         state, memory = self.cell(
             output, carry.state, memory, inputs, **step_argument(self.cell.call, index)
         )
-        return Carry(state, memory), Trace(block_input, (own, of_memory))
+        trace = Trace(block_input, (own, of_memory)) if with_trace else Trace(None, (None, None))
+        return Carry(state, memory), trace
 
     @property
     def steps_are_alike(self) -> bool:
@@ -172,26 +176,3 @@ class RecurrentStep:
         """
         arguments = (block_output, carry.state, carry.memory, inputs, weights["cell"])
         return Carry(*self.cell.step(*arguments, **step_argument(self.cell.step, index)))
-
-
-def shared_graph(step: RecurrentStep, *given: Any) -> Any:
-    """Returns a function (carry, index) -> (carry, no trace) that is traced once for all steps of
-    an unrolled recurrence.
-
-    Tracing a graph takes time for each operation, forward and backward. The steps are the same
-    operations on the same weights: a function is traced for the first of them, and the others call
-    it. TensorFlow puts its operations in the place of the calls before the graph runs.
-
-    Args:
-      step: of which ``steps_are_alike``.
-      *given: inputs, signal, context and training of the step.
-    """
-    inputs, *others = given
-    graph = tf.function(
-        lambda index, carry: step(carry, inputs, index, *others)[0], autograph=False
-    )
-
-    def call(carry: Carry, index: int) -> tuple[Carry, Trace]:
-        return Carry(*graph(tf.constant(index), carry)), Trace(None, (None, None))
-
-    return call
