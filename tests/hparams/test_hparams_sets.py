@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ut_tf import registry
 from ut_tf.config.hparams import HParams, differences
@@ -14,6 +14,7 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.catalogue import PROBLEMS
 
 OURS = [
     name for name in HPARAMS_SETS if name not in {*SETS, *UNAVAILABLE}
@@ -50,13 +51,13 @@ def test_every_set_keeps_the_dropout_that_it_had_in_0_4():
     assert found == expected
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_every_set_of_ours_opens_with_the_command_that_runs_it(name):
-    module, _, attribute = HPARAMS_SETS[name].target.partition(":")
-    function = getattr(importlib.import_module(module), attribute)
-    first_line = " ".join(function.__doc__.split("\n\n")[0].split())
-    assert first_line.startswith("``ut-trainer --problem=")
-    assert f"--hparams_set={name}``" in first_line
+def test_every_set_of_ours_names_the_problem_that_it_was_made_for():
+    written = {}
+    for path in (Path(__file__).parents[2] / "hparams").rglob("*.yaml"):
+        written |= yaml.safe_load(path.read_text(encoding="utf-8"))
+    sets = {name: values for name, values in written.items() if not name.startswith("_")}
+    assert {*sets} == {*OURS}
+    assert {values["problem"] for values in sets.values()} <= {*PROBLEMS}
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Recipes, one file per task."""
