@@ -46,6 +46,29 @@ class RecurrenceDetails(NamedTuple):
     computed_steps: Any = None
     carry: Any = None
 
+    def from_position(self, first: int) -> RecurrenceDetails:
+        """Returns the record of the positions from `first` on; attention weights and carry remain
+        those of all.
+        """
+        axes = {
+            "ponder_times": 1,
+            "remainders": 1,
+            "mask": 1,
+            "halting_probabilities": 2,
+            "costs": 1,
+            "log_shares": 2,
+            "step_states": 2,
+            "computed_steps": 1,
+        }
+        record = self._asdict()
+        return self._replace(
+            **{
+                name: record[name][(slice(None),) * axis + (slice(first, None),)]
+                for name, axis in axes.items()
+                if record[name] is not None
+            }
+        )
+
     def position_costs(self) -> Any:
         """Returns float32 [batch, length]: the costs, by default ponder time + remainder, at most
         steps + 1.

@@ -26,6 +26,7 @@ from ut_tf.models.parts_from_config import make_layer_stack
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
@@ -343,3 +344,26 @@ def test_a_bottleneck_without_decoder_has_no_relative_bias() -> None:
 def test_bounds(text: str, mistake: str) -> None:
     with pytest.raises(UserError, match=mistake):
         HParams(model="mem_transformer").override(text).resolve()
+
+
+def test_every_step_of_a_recurrence_reads_and_writes_the_memory() -> None:
+    network = UniversalTransformerConfig(
+        hidden_size=8, filter_size=8, num_heads=2, halting="basic", act_max_steps=3
+    )
+    stack = MemoryStack(MemoryVectors(2, 8), make_recurrence(network.resolved()))
+    stack.build((None, None, 8))
+    inputs = tf.random.stateless_normal([2, 3, 8], [1, 2])
+    signal = tf.random.stateless_normal([1, 3, 8], [3, 4])
+    mask = tf.constant([[1.0, 1, 1], [1, 1, 0]])
+    given = StackInputs(mask, signal, BlockContext(bias=padding_bias(mask)))
+    states, details = stack(inputs, given=given)
+
+    mask = tf.pad(mask, [[0, 0], [2, 0]], constant_values=1.0)
+    signal = tf.pad(signal, [[0, 0], [2, 0], [0, 0]])
+    given = StackInputs(mask, signal, BlockContext(bias=padding_bias(mask)))
+    inputs = tf.concat([stack.memory(batch_size=2), inputs], 1)
+    whole, record = stack.stack(inputs, given=given)
+    np.testing.assert_array_equal(states, whole[:, 2:])
+    np.testing.assert_array_equal(details.ponder_times, record.ponder_times[:, 2:])
+    probabilities = record.halting_probabilities[:, :, 2:]
+    np.testing.assert_array_equal(details.halting_probabilities, probabilities)

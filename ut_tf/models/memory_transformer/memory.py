@@ -32,7 +32,6 @@ from ut_tf.layers.recurrence_details import (
     StepView,
     details_of_layers,
 )
-from ut_tf.layers.stack import LayerStack
 
 
 def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
@@ -102,11 +101,11 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class MemoryStack(Composite):
-    """A ``LayerStack`` over memory and sequence, which it does not tell apart.
+    """A ``Stack`` over memory and sequence, which it does not tell apart.
 
     Args:
       memory: ``MemoryVectors``.
-      stack: ``LayerStack``.
+      stack: ``LayerStack``, or a ``Recurrence``, whose every step then reads and writes the memory.
       causal: whether positions see only earlier ones, memory among them; all symbols see all of the
         memory.
       returns_memory: whether the memory's states stand in front of the symbols' in what is
@@ -123,7 +122,7 @@ class MemoryStack(Composite):
     def __init__(
         self,
         memory: MemoryVectors,
-        stack: LayerStack,
+        stack: Any,
         causal: bool = False,
         returns_memory: bool = False,
         **kwargs: Any,
@@ -133,6 +132,11 @@ class MemoryStack(Composite):
         self.returns_memory = returns_memory
         self.memory = memory
         self.stack = stack
+
+    @property
+    def halting_unit(self) -> Any:
+        """The halting form of its recurrence."""
+        return self.stack.halting_unit
 
     def build(self, input_shape: Any) -> None:
         build_parts([self.memory, self.stack], input_shape)
@@ -144,23 +148,20 @@ class MemoryStack(Composite):
         training: bool = False,
     ) -> tuple[Any, RecurrenceDetails]:
         size, observer = self.memory.size(training), given.observer
-        # Positions are added to the symbols alone.
-        symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
+        signal = given.position_signal
+        memory = self.memory(tf.shape(inputs)[0], training=training)
         states, details = self.stack(
-            tf.concat([self.memory(tf.shape(inputs)[0], training=training), symbols], 1),
+            tf.concat([memory, tf.cast(inputs, self.compute_dtype)], 1),
             given=given.replace(
                 symbol_mask=in_front(given.symbol_mask, size, 1.0, 1),
-                position_signal=None,
+                position_signal=None if signal is None else in_front(signal, size, 0.0, 1),
                 context=self._with_memory(given.block_context(), size, tf.shape(inputs)[1]),
                 observer=None if observer is None else self._of_symbols(observer, size),
             ),
             training=training,
         )
-        own = {
-            name: getattr(details, name)[:, size:]
-            for name in ("ponder_times", "remainders", "mask")
-        }
-        return states if self.returns_memory else states[:, size:], details._replace(**own)
+        details = details.from_position(size)
+        return states if self.returns_memory else states[:, size:], details
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``append_memory`` and ``step``, read and cast once for all positions."""
@@ -205,9 +206,8 @@ class MemoryStack(Composite):
         """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``,
         `given.cache_position` behind the memory's.
         """
-        states = add_signal(inputs, given.position_signal, self.compute_dtype)
         stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
-            states, weights["stack"], caches, given._replace(position_signal=None)
+            inputs, weights["stack"], caches, given
         )
         return stepped
 

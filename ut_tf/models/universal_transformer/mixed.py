@@ -72,6 +72,11 @@ class MixedStack(Composite):
         """The parts that attend, the first one first."""
         return [part for part in (self.before, self.recurrence, self.after) if part is not None]
 
+    @property
+    def halting_unit(self) -> Any:
+        """The halting form of its recurrence."""
+        return self.recurrence.halting_unit
+
     def build(self, input_shape: Any) -> None:
         build_parts([self.recurrent, *self.attending], input_shape)
 

@@ -136,5 +136,5 @@ class UniversalTransformer(AttentionModel):
         not see.
         """
         stack = self.decoder if self.has_decoder else self.encoder
-        recurrence: Recurrence = stack.recurrence if isinstance(stack, MixedStack) else stack
-        return recurrence.halting_unit
+        halting: Halting = stack.halting_unit
+        return halting
