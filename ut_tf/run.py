@@ -364,7 +364,7 @@ class Run(RunConfig):
             most_parameters = count(self.output_dir)
         model = make_model(self.hparams, self.spec, self.seed, most_parameters)
         if model.sees_later_targets:
-            _warn_of_the_future(self.output_dir)
+            _warn_sees_later_targets(self.output_dir)
         return model
 
     def _going_on(self, stored: RunConfig) -> Self:
@@ -469,7 +469,7 @@ def _finds_accelerator() -> bool:
 
 
 @functools.cache
-def _warn_of_the_future(folder: Path) -> None:
+def _warn_sees_later_targets(folder: Path) -> None:
     warn(
         f"the decoder of {folder} halts by the mean over all target symbols"
         " (global_mean=sequence), so with given targets each symbol's probability depends on later"

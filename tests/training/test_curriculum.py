@@ -21,10 +21,10 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
+from ut_tf.training.answer_counter import relaxation
 from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
 from ut_tf.training.distribution import Workers
 from ut_tf.training.gradient_noise import GradientNoise
-from ut_tf.training.judging import relaxation
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
@@ -152,7 +152,7 @@ def test_a_split_in_pools_is_read_whole_with_a_warning(
 def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
     training = toy_run(tmp_path, **STAGED).hparams.training
     curriculum = Curriculum(ToyCopy(), tmp_path, training, 1, 1, CurriculumState())
-    assert (curriculum.bounds, curriculum.longest, curriculum.judged_above) == ([4, 5, 6, 7], 4, 0)
+    assert (curriculum.bounds, curriculum.longest, curriculum.newest_above) == ([4, 5, 6, 7], 4, 0)
     curriculum.state.add(2.0, 7.0)
     assert not curriculum.advance() and curriculum.state.judged == 7.0
     curriculum.state.add(0.0, 1.0)
@@ -160,7 +160,7 @@ def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
     for _ in range(3):
         curriculum.state.add(3.0, 8.0)
         assert curriculum.advance()
-    assert (curriculum.longest, curriculum.judged_above) == (7, 6)
+    assert (curriculum.longest, curriculum.newest_above) == (7, 6)
     assert curriculum.pull == pytest.approx(0.0005 * 1.2**3)
     curriculum.state.add(8.0, 8.0)
     assert curriculum.advance() and curriculum.state.ended and curriculum.pull == 0.0
@@ -293,7 +293,7 @@ def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None
         Workers.of(tf.distribute.get_strategy()),
         batches.element_spec,
     )
-    step.judge.settle(0, 0.5)
+    step.judge.configure(0, 0.5)
     penalty = 0.5 * float(relaxation(model.relaxed_weights()))
     (report,) = step.read([step.update(list(batches.take(accumulate)))[0]])
     assert report.loss - report.cross_entropy == pytest.approx(penalty, rel=1e-4)

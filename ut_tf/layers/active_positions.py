@@ -1,4 +1,4 @@
-"""The positions of a batch that still run, as the rows of one sequence.
+"""The active positions of a batch, packed as the rows of one sequence.
 
 How it is used, where most positions have halted::
 
@@ -18,7 +18,9 @@ from ut_tf.layers.custom_gradient import custom_gradient
 
 
 def with_batch(values: Any, batch_size: Any) -> Any:
-    """Values [batch or 1, ...] as [batch, ...] where it is not known which; None stays."""
+    """Returns values [batch or 1, ...] as [batch, ...], without knowing which they are; None stays
+    None.
+    """
     if values is None or values.shape[0] is not None:
         return values
     return tf.broadcast_to(values, tf.concat([[batch_size], tf.shape(values)[1:]], 0))
@@ -70,15 +72,15 @@ def part_rows(values: Any, first: Any, second: Any) -> Any:
 
 
 def head_rows(example: Any, position: Any, num_heads: int, length: Any) -> Any:
-    """Where the heads of positions are in [batch * num_heads * length]: int32 [rows * num_heads],
-    of `example` and `position` [rows].
+    """Returns the indices of positions' heads in [batch * num_heads * length]: int32 [rows *
+    num_heads], of `example` and `position` [rows].
     """
     heads = example[:, None] * num_heads + tf.range(num_heads)
     return tf.reshape(heads * length + position[:, None], [-1])
 
 
 class ActivePositions(NamedTuple):
-    """Where the active positions of a batch are.
+    """The places of the active positions of a batch.
 
     Fields:
       example, position: int32 [rows], of each row, in order.
@@ -132,7 +134,7 @@ class ActivePositions(NamedTuple):
         return tf.reshape(collect(values), [1, -1, num_heads * head_size])
 
     def of_queries(self, table: Any) -> Any:
-        """What `table` says of the positions as queries.
+        """Returns the rows of `table` for the positions as queries.
 
         Args:
           table: [batch or 1, num_heads or 1, length or 1, ...], or None.

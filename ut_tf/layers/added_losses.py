@@ -97,8 +97,8 @@ class LoopLosses:
         return tf.zeros([len(self._layers)])
 
     def collected(self, sums: Any) -> Any:
-        """Returns the sums, float32 [layers], with what the layers have added since the last call;
-        the layers forget it.
+        """Returns the sums, float32 [layers], with the losses that layers have added since the last
+        call; the layers forget them.
         """
         for number, (layer, known) in enumerate(zip(self._layers, self._known, strict=True)):
             if new := layer._losses[known:]:

@@ -1,5 +1,5 @@
-"""Attention of one new position in incremental decoding: what ``MultiHeadAttention`` computes, from
-the histories of keys and values of the earlier positions.
+"""Attention of one new position in incremental decoding: ``MultiHeadAttention`` from the histories
+of keys and values of the earlier positions.
 
 ::
 

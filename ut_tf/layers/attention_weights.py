@@ -1,4 +1,4 @@
-"""The attention's weights: what is added to the logits, their scale, and the softmax.
+"""The attention's weights: the bias and scale of the logits, and the softmax.
 
 softmax(Q Kᵀ / sqrt(d)) of arXiv 1807.03819, equation 2. Logits and softmax are float32.
 """

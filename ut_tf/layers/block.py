@@ -1,4 +1,4 @@
-"""The block: what a recurrent step repeats. Self-attention, attention over the encoder (in a
+"""The block, which a recurrent step calls: self-attention, attention over the encoder (in a
 decoder), transition.
 
 Post-norm (the paper's equations 4 and 5): A = LayerNorm(x + Attention(x)); H = LayerNorm(A +
@@ -131,7 +131,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
 
     @property
     def remembers_only_keys(self) -> bool:
-        """Whether later positions read of a position nothing but what ``append`` computes."""
+        """Whether later positions see a position only through the result of ``append``."""
         return self.transition is None or not self.transition.sees_neighbours
 
     def build(self, input_shape: Any) -> None:
@@ -194,7 +194,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         return keys_values
 
     def _before(self, name: str, x: Any) -> Any:
-        """Returns what a sublayer reads of x."""
+        """Returns a sublayer's input: x, through the norm if the norm comes first."""
         return getattr(self, f"{name}_norm")(x) if self.norm == "pre" else x
 
     def _after(self, name: str, x: Any, output: Any, training: bool) -> Any:

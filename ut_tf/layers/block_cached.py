@@ -1,5 +1,5 @@
-"""The block for one new position in incremental decoding: what ``Block`` computes, from what the
-caches hold of the earlier positions.
+"""The block for one new position in incremental decoding: ``Block`` from the caches of the earlier
+positions.
 
 ``step`` does it in one. ``append`` and ``finish`` are its two parts: the first computes what later
 positions read, so that a hypothesis that has halted leaves out the second.
@@ -88,8 +88,8 @@ class CachedBlock:
         context: PositionContext,
         step: int = 0,
     ) -> tuple[Any, dict[str, Any]]:
-        """Computes the block for one new position of each hypothesis, given what it remembers of
-        the earlier ones.
+        """Computes the block for one new position of each hypothesis, given the caches of the
+        earlier ones.
 
         Args:
           x: [batch * beam_size, hidden_size].
@@ -170,7 +170,7 @@ class CachedBlock:
         return x, cache
 
     def _before_step(self, name: str, x: Any, weights: dict[str, Any]) -> Any:
-        """Returns what a sublayer reads of x."""
+        """Returns a sublayer's input: x, through the norm if the norm comes first."""
         if self.norm == "post":
             return x
         return getattr(self, f"{name}_norm").step(x, weights[f"{name}_norm"])

@@ -29,7 +29,7 @@ from ut_tf.layers.key_value_cache import CachePosition
 def each_block(
     blocks: Sequence[Block], x: Any, context: BlockContext, training: bool, step: Any = 0
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """Yields what each block returns, given the output of the one before it and, first, `x`."""
+    """Yields the result of each block, given the output of the one before it and, first, `x`."""
     for number, block in enumerate(blocks):
         x, own, memory = block(x, context=context.of_part(number), training=training, step=step)
         yield x, own, memory

@@ -1,4 +1,4 @@
-"""Layers that are given their parts, and what layers of several parts share."""
+"""Layers that are given their parts, and the helpers of layers of several parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stacks and blocks are: the protocols that encoders, decoders and their parts are made to.
+"""The protocols of encoders and decoders (stacks) and of their blocks.
 
 ::
 

@@ -187,7 +187,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
 
     @property
     def is_constant(self) -> bool:
-        """Whether what is added is the same at every step."""
+        """Whether the signal is the same at every step."""
         return self.step_encoding == "none" and self.is_sum
 
     @property
@@ -197,7 +197,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
 
     @property
     def needs_all_positions(self) -> bool:
-        """Whether what a position gets depends on how many there are."""
+        """Whether a position's signal depends on the sequence length."""
         return self.position_shift != "none"
 
     def step_signal(self, step: Any) -> Any | None:
@@ -219,8 +219,8 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
         return tf.stack([self.step_signal(step) for step in range(count)])
 
     def call(self, state: Any, step: Any, position_signal: Any | None) -> Any:
-        """Returns state + position signal + step signal, in the compute dtype; or what is projected
-        of the three.
+        """Returns state + position signal + step signal in the compute dtype, or the sum of their
+        projections.
 
         Args:
           state: [batch, length, hidden_size].

@@ -58,8 +58,8 @@ def keep_mask(shape: Any, rate: float, seed: Any) -> Any:
 
 
 def keep_probability(rate: float) -> float:
-    """Returns 1 - `rate`, with the rate rounded to a multiple of 1/256 (of 1/65536 below 0.05):
-    what ``keep_mask`` can draw.
+    """Returns the probability with which ``keep_mask`` keeps a value: 1 - `rate`, with the rate
+    rounded to a multiple of 1/256 (of 1/65536 below 0.05).
     """
     kind, threshold = _threshold(rate)
     return 1.0 - threshold / float(kind.max + 1)

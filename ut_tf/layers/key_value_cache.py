@@ -27,7 +27,7 @@ _UNIT = tf.complex128
 
 
 class CachePosition(NamedTuple):
-    """Where a new position stands in the histories; the same for all blocks of a decoder.
+    """The place of a new position in the histories; the same for all blocks of a decoder.
 
     Fields:
       index: int32 [], the position, from 0.
@@ -121,8 +121,8 @@ def write(cache: Any, entries: Any, cache_position: CachePosition) -> Any:
 
 
 def read(cache: Any, cache_position: CachePosition) -> Any:
-    """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; what was not
-    written yet is 0.
+    """Returns all entries, [batch, num_heads, capacity * beam_size, head_size]; entries that were
+    not written yet are 0.
     """
     return tf.reshape(
         cache if cache.dtype == cache_position.dtype else tf.bitcast(cache, cache_position.dtype),
@@ -131,7 +131,7 @@ def read(cache: Any, cache_position: CachePosition) -> Any:
 
 
 def extended(tensor: Any, capacity: Any, value: float) -> Any:
-    """A cache, or what is visible of one, with room for `capacity` positions; the new ones hold
+    """Returns a cache, or its visibility, with room for `capacity` positions; the new ones hold
     `value`.
     """
     missing = capacity - tf.shape(tensor)[2]

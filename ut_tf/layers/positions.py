@@ -1,4 +1,4 @@
-"""Which position each symbol of inputs and targets has, as a number.
+"""The position of each symbol of inputs and targets, as a number.
 
 ::
 
@@ -124,7 +124,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         if self.position_separator and ids is not None and not backward:
             index -= _last_before(tf.cast(ids, tf.int32) == self.position_separator, index)
         if self.position_digits and ids is not None and not backward:
-            index = _places(tf.cast(ids, tf.int32), self.position_digits)
+            index = _position_inputs(tf.cast(ids, tf.int32), self.position_digits)
         return self._look_up(
             assigned,
             lengths[:, None] + float(self.end_position) - index if backward else index,
@@ -170,10 +170,10 @@ def _last_before(named: Any, index: Any) -> Any:
     return tf.reduce_max(tf.where(earlier, index[:, None, :], 0.0), -1)
 
 
-def _places(ids: Any, digits: int) -> Any:
+def _position_inputs(ids: Any, digits: int) -> Any:
     """Returns float32 [batch, length], the place of each digit in its numeral, from 1 at the last;
-    0 at other symbols. `ids` int32 [batch, length], of which FIRST_SYMBOL_ID to FIRST_SYMBOL_ID +
-    digits - 1 are digits.
+    0 at other symbols. In `ids`, int32 [batch, length], FIRST_SYMBOL_ID to FIRST_SYMBOL_ID + digits
+    - 1 are digits.
     """
     is_digit = (ids >= FIRST_SYMBOL_ID) & (ids < FIRST_SYMBOL_ID + digits)
     column = tf.range(tf.shape(ids)[1])

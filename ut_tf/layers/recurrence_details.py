@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class RecurrenceDetails(NamedTuple):
-    """A record of what a recurrence did.
+    """The record of a recurrence.
 
     Fields:
       ponder_times: float32 [batch, length], steps that updated the position (0 on padding that does
@@ -101,8 +101,8 @@ def details_of_layers(
 
 
 class StepView(NamedTuple):
-    """What an observer sees inside the loop, once per recurrent step, first of the encoder and then
-    of the decoder.
+    """The observer's view of a recurrent step, inside the loop: first of the encoder, then of the
+    decoder.
 
     Fields:
       step: int32 [], from 0, where pages, tables and hyperparameters count from 1.

@@ -108,8 +108,9 @@ class LayerStack(Composite):
         caches: list[dict[str, Any]],
         given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis; arguments as of ``contracts.Stack.step``,
-        caches, and keys and values of the memory, with one entry per layer.
+        """Computes one new position of each hypothesis; arguments are those of
+        ``contracts.Stack.step``. Caches, and keys and values of the memory, have one entry per
+        layer.
         """
         state = add_signal(inputs, given.position_signal, self.compute_dtype)
         biases = [

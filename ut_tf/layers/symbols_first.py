@@ -41,7 +41,7 @@ class SymbolsFirst:
         """The values [batch, length, ...] with the symbols' first."""
 
         def moved() -> Any:
-            return tf.gather(values, tf.argsort(self._places()), batch_dims=1)
+            return tf.gather(values, tf.argsort(self._position_inputs()), batch_dims=1)
 
         return self._if_moved([values], lambda: [moved()])[0]
 
@@ -108,7 +108,7 @@ class SymbolsFirst:
 
         return observe
 
-    def _places(self) -> Any:
+    def _position_inputs(self) -> Any:
         """Int32 [batch, length], where each position is among the packed ones."""
         is_symbol = tf.cast(self.mask, tf.int32)
         before = tf.cumsum(is_symbol, 1, exclusive=True)
@@ -117,12 +117,12 @@ class SymbolsFirst:
         return tf.where(self.mask, before, count + index - before)
 
     def _back(self, values: Any, batch_axis: int, axis: int) -> Any:
-        places = self._places()
-        in_front = tf.shape(values)[axis] - tf.shape(places)[1]
-        stay = tf.range(in_front)[None] + tf.zeros_like(places[:, :1])
+        places = self._position_inputs()
+        prepend = tf.shape(values)[axis] - tf.shape(places)[1]
+        stay = tf.range(prepend)[None] + tf.zeros_like(places[:, :1])
         rest = [other for other in range(values.shape.rank) if other not in (batch_axis, axis)]
         order = [batch_axis, axis, *rest]
-        index = tf.concat([stay, places + in_front], 1)
+        index = tf.concat([stay, places + prepend], 1)
         gathered = tf.gather(tf.transpose(values, order), index, batch_dims=1)
         return tf.transpose(gathered, [order.index(dimension) for dimension in range(len(order))])
 

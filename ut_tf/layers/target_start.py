@@ -1,4 +1,4 @@
-"""The start of a decoder: what stands before its first symbol. It has no symbol id."""
+"""The start of a decoder: a vector in front of the first symbol. It has no symbol id."""
 
 from __future__ import annotations
 

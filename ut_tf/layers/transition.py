@@ -71,7 +71,7 @@ class Transition(TransitionFunction):
       relu_dropout: rate, on the inner layer.
       kernel_init: "glorot" or "unit_scaling".
 
-    Call arguments and result as of ``TransitionFunction``.
+    Call arguments and result are those of ``TransitionFunction``.
     """
 
     def __init__(
@@ -234,7 +234,8 @@ class SeparableConvTransition(TransitionFunction):
       kernel_init: "glorot" or "unit_scaling".
       causal: whether a position sees only earlier ones (the decoder's form).
 
-    Call arguments and result as of ``TransitionFunction``; padding enters neither convolution.
+    Call arguments and result are those of ``TransitionFunction``; padding enters neither
+    convolution.
     """
 
     sees_neighbours: ClassVar[bool] = True

@@ -55,8 +55,8 @@ class AttentionModel(EncoderDecoder):
         return self.make_stack(causal=True, with_memory=self.has_encoder, name="decoder")
 
     def example_steps(self, lengths: Any, training: bool) -> Any | None:
-        """The depth of each example, int32 [batch], where it follows from its length (float32
-        [batch]); default: None.
+        """Returns int32 [batch], the depth of each example that follows from its length (float32
+        [batch]), or None; default: None.
         """
         del lengths, training
         return None
@@ -68,7 +68,9 @@ class AttentionModel(EncoderDecoder):
 
     @property
     def learns_target_start(self) -> bool:
-        """Where no position is added to a decoder's first input."""
+        """Whether a learned vector starts the decoder: only where no position is added to its first
+        input.
+        """
         learned = self.network.target_start == "learned"
         return learned and not self.position_encoding.adds_to_states
 
@@ -104,7 +106,7 @@ class AttentionModel(EncoderDecoder):
         super().make_parts()
         self.positions = make_part(Positions, network, name="positions", dtype="float32")
         self.position_table = self.position_encoding.table
-        self._places = AttentionPositions(
+        self._position_inputs = AttentionPositions(
             network, self.positions, self.position_encoding, self.spec.leaf_symbol
         )
 
@@ -147,7 +149,7 @@ class AttentionModel(EncoderDecoder):
             training=training,
         )
         tokens = None if self.spec.inputs == "facts" else self.input_ids(features)
-        signal, context = self._places.encoder_context(assigned, mask, lengths, tokens)
+        signal, context = self._position_inputs.encoder_context(assigned, mask, lengths, tokens)
         steps = self.example_steps(lengths, training)
         head = self.position_logits if self.spec.targets == "aligned" else None
         states, details = self.encoder(
@@ -178,10 +180,10 @@ class AttentionModel(EncoderDecoder):
             assigned = self.positions(
                 batch_size=size[0], size=size[1] + 2, training=options.training
             )
-            signal, context = self._places.decoder_context(assigned, targets, mask, None)
+            signal, context = self._position_inputs.decoder_context(assigned, targets, mask, None)
         else:
             read: InputPositions = encoded.extra
-            signal, context = self._places.decoder_context(
+            signal, context = self._position_inputs.decoder_context(
                 read.assigned, targets, mask, read.lengths
             )
             keys, values = self.decoder.project_memory(encoded.states, read.rotation)
@@ -190,7 +192,7 @@ class AttentionModel(EncoderDecoder):
                 memory_values=values,
                 memory_bias=padding_bias(encoded.mask),
                 memory_rotation=context.rotation,
-                memory_scale=self._places.memory_scale(encoded.mask),
+                memory_scale=self._position_inputs.memory_scale(encoded.mask),
             )
         given = StackInputs(
             mask,
@@ -243,14 +245,14 @@ class AttentionModel(EncoderDecoder):
             "constants": self.prepare_decoding(),
             **empty_cache(self.decoder, batch_size, capacity + self.cache_offset, beam_size),
         }
-        if self._places.counts_leaves:
+        if self._position_inputs.counts_leaves:
             cache["leaves"] = tf.zeros([batch_size, beam_size])
         if not self.has_encoder:
             return cache
         encoded = self.encode({"inputs": features["inputs"]}, CallOptions())
         keys, values = self.decoder.project_memory(encoded.states, encoded.extra.rotation)
         memory = {"keys": keys, "values": values, "bias": padding_bias(encoded.mask)}
-        scale = self._places.memory_scale(encoded.mask)
+        scale = self._position_inputs.memory_scale(encoded.mask)
         if scale is not None:
             memory["scale"] = scale
         return {**cache, "examples": {"memory": memory, "lengths": encoded.extra.lengths}}
@@ -265,7 +267,7 @@ class AttentionModel(EncoderDecoder):
             self.compute_dtype,
         )
         cache = self._with_leaves(cache, symbols)
-        signal, context = self._places.step_context(
+        signal, context = self._position_inputs.step_context(
             step,
             cache_position.beam_size,
             cache.get("examples", {}),
@@ -282,10 +284,10 @@ class AttentionModel(EncoderDecoder):
 
     def _with_leaves(self, cache: Cache, symbols: Any) -> Cache:
         """The cache, with the newest symbols [batch * beam_size] counted where they are leaves."""
-        if not self._places.counts_leaves:
+        if not self._position_inputs.counts_leaves:
             return cache
         leaves = cache["leaves"]
-        new = tf.reshape(self._places.is_leaf(symbols), tf.shape(leaves))
+        new = tf.reshape(self._position_inputs.is_leaf(symbols), tf.shape(leaves))
         return {**cache, "leaves": tf.ensure_shape(leaves + new, leaves.shape)}
 
     def reorder_cache(self, cache: Cache, parents: Any) -> Cache:
@@ -295,4 +297,4 @@ class AttentionModel(EncoderDecoder):
         return resized(cache, kept, capacity + self.cache_offset)
 
     def prepare_decoding(self) -> dict[str, Any]:
-        return {**super().prepare_decoding(), **self._places.prepare_table()}
+        return {**super().prepare_decoding(), **self._position_inputs.prepare_table()}

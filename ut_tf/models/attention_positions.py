@@ -1,5 +1,5 @@
-"""Positions of inputs and targets in an attention model: what is embedded, what rotates queries and
-keys, and the scale of logits.
+"""Positions of inputs and targets in an attention model: the embedded signal, the rotation of
+queries and keys, and the scale of logits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variables within bounds: a file of others says how large a model is, and fills no memory.
+"""Bounds on a model's variables: a large size in somebody's file is refused before it fills memory.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The models: a name, where it and its configuration are found, and what it is. A model is called
+"""The models by name, each with its class, its configuration and a description. A model is called
 as ``model(config, spec)``.
 """
 

@@ -141,8 +141,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             )
 
     def mistakes(self) -> list[str]:
-        """What the model's configuration cannot do with this spec, a text for each; default:
-        nothing.
+        """Returns a text for each conflict between the model's configuration and the spec; default:
+        none.
         """
         return []
 
@@ -354,7 +354,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return tf.ensure_shape(tensor, [*tensor.shape[:2], self.network.hidden_size])
 
     def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
-        """Writes outputs for `features`; arguments, result and errors as of
+        """Writes outputs for `features`; arguments, result and errors are those of
         ``generation.generate``.
         """
         return generate(self, features, seed, options)

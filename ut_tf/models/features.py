@@ -1,4 +1,4 @@
-"""What a model is called with: ids that are checked, with the symbols of each example first.
+"""The inputs of a model: ids are checked, and the symbols of each example moved to its front.
 
 Padding may stand anywhere in what a user gives. A model computes with padding behind the symbols
 (``layers/symbols_first.py``), and gives its results where the symbols stood.
@@ -16,7 +16,7 @@ from ut_tf.problem_spec import ProblemSpec
 
 
 class Orders(NamedTuple):
-    """Where the symbols of inputs and targets stood; None where a model reads none.
+    """The original places of the symbols of inputs and targets; None where a model reads none.
 
     ``options`` and ``details`` go with ``CallOptions`` and ``ModelDetails`` of the packed features.
     """
@@ -84,7 +84,9 @@ def packed_features(
 
 
 def nan_where_unread(logits: Any, features: Mapping[str, Any], spec: ProblemSpec) -> Any:
-    """The logits, of which XLA makes NaN in examples with an id that is none of the vocabulary."""
+    """Returns the logits, NaN in examples with an id outside the vocabulary (under XLA, which
+    cannot raise an error).
+    """
     for name, size, _ in _read_by_models(spec):
         if name in features:
             logits = nan_where_unknown(logits, features[name], size)
@@ -92,7 +94,7 @@ def nan_where_unread(logits: Any, features: Mapping[str, Any], spec: ProblemSpec
 
 
 def _read_by_models(spec: ProblemSpec) -> list[tuple[str, int, int]]:
-    """Name, vocabulary and dimensions of what a call or a search reads."""
+    """Name, vocabulary and dimensions of a feature that a call or a search reads."""
     read = []
     if spec.inputs != "none":
         read.append(("inputs", spec.input_vocab_size, 3 if spec.inputs == "facts" else 2))

@@ -1,4 +1,4 @@
-"""The heads of a model, from its configuration: what makes logits of states.
+"""The heads of a model, made from its configuration: they turn states into logits.
 
 A decoder's head is a projection, or with ``shared_embedding`` the product with the target
 embedding's table. A model without a decoder has a classifier, of an example or of each position, or
@@ -56,7 +56,7 @@ def last_state(states: Any, mask: Any) -> Any:
 
 
 def mean_state(states: Any, mask: Any) -> Any:
-    """The mean over the positions that are not padding; arguments and result as of
+    """The mean over the positions that are not padding; arguments and result are those of
     ``last_state``.
     """
     total = tf.reduce_sum(tf.cast(states, tf.float32) * mask[..., None], 1)

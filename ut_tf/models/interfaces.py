@@ -1,4 +1,4 @@
-"""The parts of an ``EncoderDecoder``: what an encoder and a decoder offer, and what they return."""
+"""The parts of an ``EncoderDecoder``: the methods of encoders and decoders, and their results."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class DecoderPart(Protocol):
         """
 
     def read(self, encoded: Encoded) -> dict[str, Any]:
-        """The memory: what the decoder reads of an encoder, tensors [batch, ...]; those of rank 3
-        end with hidden_size. Without an encoder the memory is empty.
+        """Returns the memory, the tensors of an encoder that the decoder reads, [batch, ...]; those
+        of rank 3 end with hidden_size. Without an encoder the memory is empty.
         """
 
     def prepare(self) -> Any:
@@ -89,7 +89,7 @@ class DecoderPart(Protocol):
 
 
 class CallOptions(NamedTuple):
-    """How a model is called.
+    """The options of a model's call.
 
     Fields:
       training: whether to drop, and which depth and offsets hold.

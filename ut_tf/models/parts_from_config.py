@@ -33,7 +33,8 @@ from ut_tf.registry import Registry
 
 
 def make_part(factory: Callable[..., Any], config: Any, **offered: Any) -> Any:
-    """Calls `factory` with what its parameters name: of `offered` first, then of the configuration.
+    """Calls `factory` with arguments by the names of its parameters: from `offered` first, then
+    from the configuration.
 
     Args:
       factory: a class or function. A class' own ``**kwargs`` stand for the parameters of its base

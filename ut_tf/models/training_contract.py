@@ -1,4 +1,4 @@
-"""What training asks of a model, besides its call and its loss.
+"""The contract between training and a model, besides its call and its loss.
 
 How it is used, by a model of your own::
 
@@ -83,7 +83,7 @@ class TrainableModel:
     # Relaxed weights.
 
     def relaxed_weights(self) -> list[Any]:
-        """The parameters of which there are several sets, each [sets, ...]."""
+        """The relaxed parameters: those with several sets, each [sets, ...]."""
         return []
 
     def tie(self, tied: bool = True) -> None:
@@ -94,7 +94,7 @@ class TrainableModel:
     # Changes of the network.
 
     def changes(self) -> dict[int, Callable[[], None]]:
-        """What is called once, by the number of the update after which it is called. Checkpoints
-        must hold what it changes.
+        """Returns functions by the number of the update after which each is called, once.
+        Checkpoints must hold the values that they change.
         """
         return {}

@@ -53,8 +53,8 @@ class BeamSearch(Strategy):
 
 
 def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
-    """The `count` highest logits and their symbols, as ``tf.math.top_k`` does and in a
-    third of the time where there are many.
+    """Returns the `count` highest logits and their symbols, as ``tf.math.top_k`` does, in a third
+    of the time if there are many.
 
     Args:
       logits: float32 [batch, hypotheses, vocab], vocab known.
@@ -81,8 +81,8 @@ def best_symbols(logits: Any, count: int) -> tuple[Any, Any]:
 
 
 class _Beam:
-    """One search: what is kept between positions, and what happens at each. `size` is beam_size,
-    `ending` the number of continuations that may end an output.
+    """One search: its state between positions, and its work at each. `size` is beam_size, `ending`
+    the number of continuations that may end an output.
 
     State, tensors with the examples first:
       symbols: int32 [batch, size], the last ones of the hypotheses that go on.

@@ -1,4 +1,4 @@
-"""How long outputs may be, and which symbols are allowed at a position: for every search.
+"""The bounds of every search: the length of outputs, and the symbols allowed at a position.
 
 Example::
 
@@ -46,7 +46,7 @@ class Bounds(NamedTuple):
 
     @property
     def positions(self) -> Any:
-        """Positions of the longest output, int32 []; 0 where there are no examples."""
+        """Returns the positions of the longest output, int32 []; 0 if there are no examples."""
         return tf.maximum(tf.reduce_max(self.longest), 0)
 
     def allowed(self, logits: Any, index: Any, prefix: Any = None) -> Any:

@@ -114,7 +114,9 @@ class DecodeConfig(Config):
 
     @property
     def strategy_name(self) -> str:
-        """The registered name of the search strategy: ``strategy``, or what auto stands for."""
+        """The registered name of the search strategy: ``strategy``, or the one that auto stands
+        for.
+        """
         if self.strategy != AUTO:
             return self.strategy
         if self.sampling:
@@ -141,7 +143,7 @@ class DecodeConfig(Config):
         return cls().change(**values)
 
     def hint(self, name: str) -> str:
-        """A hint at what an unknown name means, in brackets; may be empty."""
+        """Returns a hint at the meaning of an unknown name, in brackets; may be empty."""
         if name in _TENSOR2TENSOR_NAMES:
             return f" (here it is {_TENSOR2TENSOR_NAMES[name]})"
         return super().hint(name)

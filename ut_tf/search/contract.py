@@ -40,7 +40,7 @@ class DecoderModel(Protocol):
 
     @property
     def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would; default: no."""
+        """Whether ``decode_step`` equals the whole sequence; default: no."""
         return False
 
     def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> Cache:

@@ -24,7 +24,7 @@ _FIXED, _CHANGING = (CONSTANTS, EXAMPLES), "changing"
 
 
 class EnsembleDetails(NamedTuple):
-    """What an ensemble says of its parts: nothing, since each model ponders for itself."""
+    """The details of an ensemble: none, since each model ponders for itself."""
 
     encoder: None = None
     decoder: None = None
@@ -121,7 +121,7 @@ def mean_log_probabilities(logits: Sequence[Any]) -> Any:
 
 
 def _joined(caches: Sequence[Cache]) -> Cache:
-    """One cache of several, in which constants and examples stay apart from what changes."""
+    """Returns one cache of several; constants and examples stand apart from changing values."""
     fixed = {
         name: tuple({name: cache[name]} if name in cache else {} for cache in caches)
         for name in _FIXED

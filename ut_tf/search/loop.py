@@ -160,8 +160,8 @@ def _any_examples(structure: Any, *axes: int) -> Any:
 
 
 def _keep_shape(new: Any, old: Any) -> None:
-    """Sets what is known of the shape of a loop's next value: it does not change within one run of
-    the inner loop.
+    """Sets the known shape of a loop's next value, which does not change within one run of the
+    inner loop.
     """
     if not tf.executing_eagerly():
         new.set_shape(old.shape)

@@ -1,5 +1,6 @@
-"""How a search asks a model for the next symbols, whether the model caches earlier positions or
-computes the whole prefix again; ``contract.py`` says what a model offers.
+"""The interface between a search and a model: it asks for the next symbols, whether the model
+caches earlier positions or computes the whole prefix again; ``contract.py`` declares the model's
+side.
 
 Example::
 

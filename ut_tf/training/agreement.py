@@ -1,4 +1,4 @@
-"""What workers that train together must have in common: versions, settings, data.
+"""Agreement between workers that train together: versions, settings, data.
 
 ::
 
@@ -28,7 +28,7 @@ _DIGEST_BYTES = 6
 
 
 class Facts(NamedTuple):
-    """What must be equal on all workers.
+    """The values that must be equal on all workers.
 
     Fields:
       versions: of ut-tf and of what it computes with.

@@ -121,9 +121,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
 
 
 def averaged_steps(destination: Path) -> list[int]:
-    """The steps of the checkpoints whose mean lies in `destination`; empty where there is no such
-    mean.
-    """
+    """Returns the steps of the checkpoints whose mean `destination` holds; empty if none."""
     steps = _state(destination).get(_STEPS)
     if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
         return []
@@ -224,7 +222,9 @@ def _chosen(
 
 
 def _mean_weights(model: Any, run: Run, steps: list[int]) -> tuple[list[Any], list[str]]:
-    """The mean of every trainable weight, added up in float64, and the digests of what was read."""
+    """Returns the mean of every trainable weight, added up in float64, and the digests of the files
+    that were read.
+    """
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
     digests = []
     for step in steps:
@@ -236,7 +236,7 @@ def _mean_weights(model: Any, run: Run, steps: list[int]) -> tuple[list[Any], li
 
 
 def _state(destination: Path) -> dict[str, Any]:
-    """The state of the newest checkpoint in a folder; empty where there is none."""
+    """Returns the state of the newest checkpoint in a folder; empty if there is none."""
     store = CheckpointStore(destination)
     try:
         return checkpoints.read_state(store.path(store.steps()[-1]))
@@ -280,9 +280,7 @@ def _check_replaceable(run: Run, destination: Path) -> None:
 
 
 def _put_in_place(temporary: Path, destination: Path) -> None:
-    """Renames a complete mean to its place; a former one gives way, and what is kept of it moves
-    over.
-    """
+    """Renames a complete mean to its place and moves over the kept files of a former one."""
     if not averaged_steps(destination):
         temporary.rename(destination)
         return
@@ -298,7 +296,7 @@ def _put_in_place(temporary: Path, destination: Path) -> None:
 
 
 def _put_back(destination: Path) -> None:
-    """Ends what a process has begun that was killed while a former mean gave way."""
+    """Completes a replacement of a former mean during which a process was killed."""
     for old in left_beside(destination, _FORMER):
         with locked_at_once(old) as is_ours:
             if not is_ours:
@@ -310,7 +308,7 @@ def _put_back(destination: Path) -> None:
 
 
 def _take_over(old: Path, destination: Path) -> None:
-    """Moves what is kept of a former mean to the new one, and removes the rest."""
+    """Moves the kept files of a former mean to the new one, and removes the rest."""
     for name in _KEPT:
         if (old / name).is_dir() and not (destination / name).exists():
             (old / name).rename(destination / name)

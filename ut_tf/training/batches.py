@@ -21,8 +21,8 @@ from ut_tf.training.distribution import Workers
 
 @dataclass(frozen=True)
 class Position:
-    """Where in the data training stands: the epoch, from 0, and the global batches of it already
-    used.
+    """The position of training in its data: the epoch, from 0, and the number of its global batches
+    that are used.
     """
 
     epoch: int = 0

@@ -1,4 +1,4 @@
-"""The workers that train together, from what a scheduler says of them.
+"""The workers that train together, from a scheduler's environment variables.
 
 TensorFlow reads TF_CONFIG alone. Under SLURM (``srun``) every process is told the nodes of its
 step, how many tasks run on each and its own number; that is enough to write TF_CONFIG, the same
@@ -83,7 +83,7 @@ def slurm_workers(environment: Mapping[str, str]) -> tuple[list[str], int]:
             f" {len(counts)} with {sum(counts)} tasks, and SLURM_STEP_NUM_TASKS={tasks}: start the"
             " command with srun, with as many tasks on each node."
         )
-    places = _places(counts, environment.get("SLURM_DISTRIBUTION", "block"))
+    places = _position_inputs(counts, environment.get("SLURM_DISTRIBUTION", "block"))
     index = int(_number(environment, "SLURM_PROCID"))
     own_node = environment.get("SLURM_NODEID")
     if index >= tasks or (own_node and places[index][0] != int(own_node)):
@@ -153,7 +153,7 @@ def _tasks_per_node(text: str) -> list[int]:
     return counts
 
 
-def _places(counts: Sequence[int], distribution: str) -> list[tuple[int, int]]:
+def _position_inputs(counts: Sequence[int], distribution: str) -> list[tuple[int, int]]:
     """The node of each task and its place there: node by node ("block"), or one of each node in
     turn ("cyclic").
     """

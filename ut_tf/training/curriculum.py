@@ -36,7 +36,7 @@ CHECK_FREQUENCY = 10
 
 @dataclass
 class CurriculumState:
-    """Where a curriculum stands; plain values, saved with a checkpoint.
+    """The progress of a curriculum; plain values, saved with a checkpoint.
 
     Fields:
       stage: from 0.
@@ -116,8 +116,8 @@ class Curriculum:
             )
 
     def check_start(self) -> None:
-        """Refuses a beginning that no example is short enough for: training would begin elsewhere
-        than it says.
+        """Raises UserError if no example fits curriculum_start: training would begin at another
+        length.
 
         Raises:
           UserError: the shortest example belongs to a later bucket than curriculum_start.
@@ -131,7 +131,7 @@ class Curriculum:
             )
 
     @property
-    def standing(self) -> str:
+    def description(self) -> str:
         """The present stage in words."""
         return (
             "all lengths are learned: the curriculum has ended"
@@ -145,7 +145,7 @@ class Curriculum:
         return self.bounds[min(self.state.stage, len(self.bounds) - 1)]
 
     @property
-    def judged_above(self) -> int:
+    def newest_above(self) -> int:
         """The length above which examples belong to the newest bucket."""
         return self.bounds[self.state.stage - 1] if self.state.stage else 0
 
@@ -179,7 +179,7 @@ class Curriculum:
         makes them.
         """
         stage = dataclasses.replace(self.state)
-        above, bounds = self.judged_above, self.bounds[self.state.stage :]
+        above, bounds = self.newest_above, self.bounds[self.state.stage :]
 
         def make(epoch: int, skip_batches: int) -> Any:
             table = self._table(epoch)

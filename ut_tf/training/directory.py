@@ -57,7 +57,7 @@ def withdrawn(
         yield
     except Exception as error:
         if workers.is_chief and is_refusal(error) and not checkpoint_steps(output_dir):
-            _withdraw(output_dir)
+            _remove(output_dir)
         raise
 
 
@@ -66,8 +66,8 @@ def is_refusal(state: TrainingState, error: Exception) -> bool:
     return isinstance(error, _OUT_OF_MEMORY) or (isinstance(error, UserError) and not state.step)
 
 
-def _withdraw(output_dir: Path) -> None:
-    """Removes what a run without checkpoints has written, but for logs of updates."""
+def _remove(output_dir: Path) -> None:
+    """Removes the files of a run without checkpoints, except logs of updates."""
     with suppress(OSError):
         if not (output_dir / METRICS_FILE).exists():
             shutil.rmtree(output_dir / EVENTS_FOLDER, ignore_errors=True)

@@ -1,5 +1,4 @@
-"""Which devices and workers train: the choice of the strategy, and the few things that workers must
-agree on.
+"""The devices and workers that train: the strategy, and the few things that workers must agree on.
 
 One device needs no strategy. Several GPUs of one machine are trained on under MirroredStrategy.
 Several machines are described to each of them by the environment variable TF_CONFIG (TensorFlow's
@@ -41,7 +40,7 @@ _NO_GPU = "no GPU found; GPUs need pip install 'tensorflow[and-cuda]'"
 
 @contextlib.contextmanager
 def lost_workers_named(workers: Workers) -> Iterator[None]:
-    """Turns what TensorFlow raises where another worker has gone into one sentence.
+    """Turns TensorFlow's error after the loss of another worker into one sentence.
 
     Args:
       workers: of which this process is one; alone it loses none, and errors pass.
@@ -59,7 +58,7 @@ def lost_workers_named(workers: Workers) -> Iterator[None]:
 
 
 def _lost_worker(workers: Workers, error: Exception) -> str:
-    """The other worker; where there are several, the one that TensorFlow names."""
+    """Returns the lost worker; of several, the one that TensorFlow names."""
     others = [number for number in range(workers.count) if number != workers.index]
     named = {int(number) for number in re.findall(r"task:(\d{1,9})", str(error))} & {*others}
     found = others if len(others) == 1 else sorted(named)
@@ -67,7 +66,7 @@ def _lost_worker(workers: Workers, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line that says what happened, not where in the graph."""
+    """Returns the first line with the cause, without its place in the graph."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(_PLACES)]
     return (telling or lines or [type(error).__name__])[0].strip()[:_SHOWN]

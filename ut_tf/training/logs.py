@@ -86,7 +86,7 @@ class RunLog:
         self._writer.flush()
 
     def pondering(self, step: int) -> None:
-        """Draws the ponder times of all log points so far; nothing where there are none."""
+        """Draws the ponder times of all log points so far, if there are any."""
         from ut_tf.figures.pondering import pondering_over_steps
         from ut_tf.figures.style import as_png
 

@@ -1,4 +1,4 @@
-"""The training loop: updates, and between them what the hooks do.
+"""The training loop: updates, and hooks between them.
 
 ::
 
@@ -22,7 +22,7 @@ _MOST_PENDING = 100
 
 
 class TrainingLoop:
-    """Updates the weights until a hook says why to stop.
+    """Updates the weights until a hook gives a reason to stop.
 
     Args:
       step: updates the weights.
@@ -53,7 +53,7 @@ class TrainingLoop:
         self._accumulate_steps = accumulate_steps
 
     def run(self) -> StoppedBy:
-        """Trains on, and says why it stopped."""
+        """Trains on, and returns the reason to stop."""
         state, progress = self._state, self._state.progress
         while True:
             batches = [self._batches.next() for _ in range(self._accumulate_steps)]

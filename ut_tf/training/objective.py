@@ -1,4 +1,4 @@
-"""The objective of an update: what is counted, what is lost, and what is carried to the next one.
+"""The objective of an update: its counts, its losses, and its carry to the next one.
 
 ::
 
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What terms have added up.
+    """The sums of all terms.
 
     Fields:
       losses: parts of the loss by name, float32 [], in the order in which they are added.
@@ -73,7 +73,7 @@ class Term(Protocol):
     needs_details: bool
 
     def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the sums are divided by, float32 tensors by name, without computing the
+        """Returns the counts that divide the sums, float32 tensors by name, without computing the
         model.
         """
 
@@ -169,7 +169,7 @@ class Carried(Protocol):
         """
 
     def inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:
-        """Returns what the model is called with, and terms see, of a replica's features and the
+        """Returns the features for the model and the terms, of a replica's features and the carried
         value.
         """
 
@@ -178,7 +178,7 @@ class Carried(Protocol):
 
 
 class Supervision(NamedTuple):
-    """How answers are supervised.
+    """The supervision of answers.
 
     Fields:
       terms: of the loss, the cross entropy first.
@@ -210,7 +210,7 @@ class Objective:
         return self._carried is not None
 
     def start(self, features: Mapping[str, Any]) -> Any:
-        """Returns what a replica carries into the first update, given its features."""
+        """Returns a replica's carry into the first update, given its features."""
         return () if self._carried is None else self._carried.start(features)
 
     def counts(self, features: Mapping[str, Any], carry: Any = ()) -> dict[str, Any]:
@@ -223,8 +223,8 @@ class Objective:
     def sums(
         self, features: Mapping[str, Any], counts: Mapping[str, Any], carry: Any = ()
     ) -> tuple[Sums, Any]:
-        """Returns a replica's share of all terms, given the counts of all replicas, and what it
-        carries into the next update.
+        """Returns a replica's share of all terms, given the counts of all replicas, and its carry
+        into the next update.
         """
         features = self._inputs(features, carry)
         counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}

@@ -1,4 +1,4 @@
-"""What a training says before its first update."""
+"""The lines that a training prints before its first update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EARLY = 0.5
 
 @dataclass(frozen=True)
 class Beginning:
-    """What is known before the first update of a process.
+    """The facts about a process before its first update.
 
     Args:
       run: that is trained.
@@ -112,7 +112,7 @@ def _on_the_schedule(beginning: Beginning) -> Iterator[str]:
 
 
 def _on_the_end(beginning: Beginning) -> Iterator[str]:
-    """Yields a note where training ends before its schedule has done what it is for."""
+    """Yields a note if training ends before its schedule does."""
     training, steps = beginning.run.hparams.training, beginning.train_steps
     decay_steps = training.decay_steps or training.train_steps
     faults, overrides = [], []

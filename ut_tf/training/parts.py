@@ -88,7 +88,7 @@ class TrainingParts:
 
     @property
     def state(self) -> TrainingState:
-        """Where training stands."""
+        """The progress of training."""
         return self.train_state.progress
 
     @property

@@ -1,4 +1,4 @@
-"""Reports of updates that wait on the device until somebody wants to see them."""
+"""Update reports kept on the device until a hook reads them."""
 
 from __future__ import annotations
 

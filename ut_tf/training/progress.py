@@ -1,6 +1,4 @@
-"""The line that says how training goes: rewritten in place on a terminal, one plain line per log
-point elsewhere.
-"""
+"""The progress line: rewritten in place on a terminal, one plain line per log point elsewhere."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ class Saver:
         return self._state.optimizer
 
     def save(self, progress: TrainingState) -> None:
-        """Saves a checkpoint, where there is none of this step. All workers must call it at the
-        same point.
+        """Saves a checkpoint unless this step has one. All workers must call it at the same point.
 
         Raises:
           UserError: the disk is full or not writable.
@@ -100,7 +99,7 @@ class Saver:
         return state
 
     def _take_over(self, state: TrainingState) -> None:
-        """Makes the folder what it was when `state` was saved.
+        """Restores the folder to its content at the time `state` was saved.
 
         Damaged newer checkpoints are set aside, and the best one is marked.
         """

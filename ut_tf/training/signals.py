@@ -1,5 +1,5 @@
-"""Stopping on demand: Ctrl-C, SIGTERM, the end of the terminal and what batch schedulers send let
-the running step end and a checkpoint be saved.
+"""Stopping on demand: Ctrl-C, SIGTERM, the end of the terminal and the signals of batch schedulers
+let the running step end and a checkpoint be saved.
 
 A second Ctrl-C, SIGTERM or SIGQUIT kills. Announcements do not count as a second signal: a terminal
 that is closed, a scheduler and the limit of processor time send theirs several times.
@@ -48,13 +48,13 @@ def heard_signals(*handlers: Any) -> list[signal.Signals]:
 
 
 def is_announcement(number: int) -> bool:
-    """Whether a signal says that the process will be ended, and may come several times."""
+    """Whether a signal announces the end of the process, and may come several times."""
     return signal.Signals(number).name in _ANNOUNCEMENTS
 
 
 class StopRequest:
-    """A context in which the signals that end a training only set ``requested``; the second one
-    does what it did before.
+    """Opens a context in which the signals that end a training only set ``requested``. A second
+    signal has its former effect.
 
     Signals can be caught in the main thread only: elsewhere the context does nothing.
 

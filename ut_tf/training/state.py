@@ -1,4 +1,4 @@
-"""Where a run stands: the plain values that decide, beside the variables, how training goes on."""
+"""The state of a run: the plain values that decide, beside the variables, how training goes on."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Window:
 
 @dataclass
 class TrainingState:
-    """Where training stands after a step.
+    """The progress after a step.
 
     Fields:
       step: updates so far.
@@ -119,7 +119,7 @@ class TrainingState:
         self.bad_evaluations = 0 if better > 0 else self.bad_evaluations + 1
 
     def _compared(self, value: float, direction: Literal["min", "max"]) -> int:
-        """1 where `value` is better than the best so far, 0 where it equals it, otherwise -1."""
+        """Returns 1 if `value` is better than the best so far, 0 if it equals it, otherwise -1."""
         # Versions until 0.4 took evaluations for the best that were not sound.
         if self.best_value is None or not _is_sound(self.best_value, self.best_loss):
             return 1

@@ -23,8 +23,8 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
+from ut_tf.training.answer_counter import AnswerCounter
 from ut_tf.training.distribution import Workers
-from ut_tf.training.judging import Judge
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objective
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step_report import ADDED, StepReport
@@ -60,7 +60,7 @@ class TrainingStep:
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
         judges = training.curriculum != "none" or training.gradient_noise > 0
-        self.judge = Judge(model, hparams, workers) if judges else None
+        self.judge = AnswerCounter(model, hparams, workers) if judges else None
         self.objective = make_objective(model, hparams, workers.replicas, self.judge)
         if self._accumulates:
             with strategy.scope():
@@ -80,8 +80,8 @@ class TrainingStep:
         self._apply = _graph(self._run_apply)
 
     def start(self, batches: Sequence[Any]) -> list[Any]:
-        """Returns what is carried into the first update, given its global batches: for each of them
-        a structure of each replica's tensors; () where the objective carries nothing.
+        """Returns the carry into the first update, given its global batches: for each of them a
+        structure of each replica's tensors; () where the objective carries nothing.
         """
         if not self.objective.carries:
             return [()] * len(batches)
@@ -139,7 +139,7 @@ class TrainingStep:
 
     def _run_count(self, batch: Any, carry: Any) -> Any:
         features = self._strategy.run(self._features, args=(batch,))
-        return self._anywhere(self._strategy.run(self._counts, args=(features, carry)))
+        return self._first_replica(self._strategy.run(self._counts, args=(features, carry)))
 
     def _run_whole(self, batch: Any, carry: Any) -> Any:
         run = self._strategy.run
@@ -148,7 +148,7 @@ class TrainingStep:
         gradients, sums, after = run(
             self._compiled(self._gradients), args=(features, counts, carry)
         )
-        return self._anywhere(run(self._apply_summed, args=(gradients, counts, sums))), after
+        return self._first_replica(run(self._apply_summed, args=(gradients, counts, sums))), after
 
     def _run_part(self, batch: Any, counts: Any, carry: Any) -> Any:
         run = self._strategy.run
@@ -156,10 +156,10 @@ class TrainingStep:
         gradients, sums, after = run(
             self._compiled(self._gradients), args=(features, counts, carry)
         )
-        return self._anywhere(run(self._accumulate, args=(gradients, sums))), after
+        return self._first_replica(run(self._accumulate, args=(gradients, sums))), after
 
     def _run_apply(self, counts: Any, sums: Any) -> Any:
-        return self._anywhere(self._strategy.run(self._apply_accumulated, args=(counts, sums)))
+        return self._first_replica(self._strategy.run(self._apply_accumulated, args=(counts, sums)))
 
     # What one replica computes.
 
@@ -170,14 +170,14 @@ class TrainingStep:
         return {**self._workers.part_of_replica(batch), "update": update}
 
     def _counts(self, features: Any, carry: Any) -> Any:
-        """What the objective counts, over all replicas."""
+        """Returns the counts of the objective, added up over all replicas."""
         return self._sum_over_replicas(self.objective.counts(features, carry))
 
     def _gradients(
         self, features: Any, counts: dict[str, Any], carry: Any
     ) -> tuple[list[Any], Sums, Any]:
-        """Gradients of the replica's share of the loss, times the loss scale, its sums, and what it
-        carries.
+        """Returns the gradients of the replica's share of the loss, times the loss scale, its sums,
+        and its carry.
         """
         with tf.GradientTape() as tape:
             sums, after = self.objective.sums(features, counts, carry)
@@ -188,7 +188,7 @@ class TrainingStep:
         return dense, tf.nest.map_structure(tf.stop_gradient, sums), after
 
     def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, compiled by XLA where that is asked for."""
+        """Returns the function, compiled by XLA if jit_compile is set."""
         if not self._training.jit_compile:
             return function
 
@@ -241,7 +241,7 @@ class TrainingStep:
             return values
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-    def _anywhere(self, values: Any) -> Any:
+    def _first_replica(self, values: Any) -> Any:
         """One replica's copy of values that all replicas have alike."""
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values

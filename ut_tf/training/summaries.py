@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training besides scalars and histograms.
+"""TensorBoard's texts and figures of a training, besides scalars and histograms.
 
 ::
 
@@ -94,7 +94,9 @@ class WrittenExamples:
         self._write = tf.function(self._written, autograph=False)
 
     def markdown(self) -> str:
-        """A table with a row for each example: its input, its target and what the model writes."""
+        """Returns a table with a row for each example: its input, its target and the model's
+        output.
+        """
         columns = [text.numpy() for text in self._write()]
         rows = zip(*columns, strict=True)
         lines = ["| input | target | output |", "|---|---|---|"]

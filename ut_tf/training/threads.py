@@ -1,4 +1,4 @@
-"""How many threads TensorFlow uses on a CPU.
+"""The number of threads that TensorFlow uses on a CPU.
 
 ::
 

@@ -30,7 +30,7 @@ _MOST_PARAMETERS = 100
 
 
 class Tracker(Protocol):
-    """Where the values of a training go besides TensorBoard and metrics.jsonl."""
+    """Trackers: places for the values of a training besides TensorBoard and metrics.jsonl."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Takes in values by name; those that are not finite are left out."""
@@ -95,7 +95,7 @@ _PACKAGES = {"mlflow": "mlflow-skinny"}
 
 
 def check_tracker(name: str) -> None:
-    """Raises UserError where there is no tracker of this name, or its package is missing."""
+    """Raises UserError if there is no tracker of this name, or its package is missing."""
     if name not in _TRACKERS:
         raise UserError(
             f"`tracker`={name}: expected one of {', '.join(_TRACKERS)}"
@@ -106,7 +106,9 @@ def check_tracker(name: str) -> None:
 
 
 def make_tracker(name: str, run: Run) -> Tracker:
-    """The tracker of a run; errors as of ``check_tracker``, and where the tracker cannot begin."""
+    """Returns the tracker of a run. Raises as ``check_tracker`` does, and if the tracker cannot
+    begin.
+    """
     check_tracker(name)
     try:
         return _TRACKERS[name](run)

@@ -24,7 +24,7 @@ from ut_tf.training.state import TrainingState
 
 @dataclass
 class TrainState:
-    """Everything that decides how a training goes on. What is not here is not in a checkpoint.
+    """Everything that decides how a training goes on: the one list of a checkpoint's content.
 
     Args:
       model: its weights, and the states of its random generators.
@@ -62,7 +62,7 @@ class TrainState:
         return [tf.Variable(workers.stacked(leaf), trainable=False) for leaf in leaves]
 
     def begin(self, start: list[Any], workers: Workers) -> None:
-        """Sets what is carried into the first update of this process.
+        """Sets the carry into the first update of this process.
 
         Args:
           start: of ``TrainingStep.start``; what a checkpoint held takes its place.

@@ -65,7 +65,7 @@ PONDER_PATIENCE = 1000
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a training ended.
+    """The end of a training.
 
     Args:
       step: updates so far, those of earlier processes included.
@@ -185,13 +185,13 @@ def _beginning(parts: TrainingParts) -> Beginning:
         parts.train_steps,
         parts.model.count_params(),
         describe_devices(parts.workers.strategy),
-        None if parts.curriculum is None else parts.curriculum.standing,
+        None if parts.curriculum is None else parts.curriculum.description,
     )
 
 
 @dataclass(frozen=True)
 class _Views:
-    """Where values go besides metrics.jsonl, and what TensorBoard shows besides them."""
+    """Returns the places of values besides metrics.jsonl, and the figures for TensorBoard."""
 
     tensorboard: frozenset[str]
     tracker: str | None
@@ -253,7 +253,7 @@ def _made_loop(
 def _make_process_log(
     parts: TrainingParts, stopwatch: Stopwatch, warm_start: Run | None
 ) -> ProcessLog | None:
-    """Keeps what trains the run; None on workers that are not the chief."""
+    """Returns the log of the run's training processes; None on workers that are not the chief."""
     if not parts.workers.is_chief:
         return None
     process = TrainingProcess(
@@ -295,7 +295,7 @@ def _stages(parts: TrainingParts, batches: TrainingBatches, step: TrainingStep) 
 
 
 def _ponder_watch(parts: TrainingParts, frequency: int) -> list[Hook]:
-    """Where there is halting that a hyperparameter could move."""
+    """Returns the hook that watches ponder times, if a hyperparameter could move them."""
     model = parts.model
     remedies = model.ponder_remedy(few=True), model.ponder_remedy(few=False)
     if model.ponder_weight is None or None in remedies:

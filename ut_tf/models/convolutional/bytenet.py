@@ -21,7 +21,7 @@ from ut_tf.models.encoder_decoder import EncoderDecoder
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ByteNet(EncoderDecoder):
-    """Dilated convolutions for a problem's inputs and targets; arguments and call as of
+    """Dilated convolutions for a problem's inputs and targets; arguments and call are those of
     ``EncoderDecoder``.
 
     Parts, in order: token or fact embedding; ``DilatedEncoder``, whose representation is stretched

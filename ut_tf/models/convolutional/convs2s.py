@@ -21,7 +21,7 @@ from ut_tf.models.encoder_decoder import EncoderDecoder
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ConvS2S(EncoderDecoder):
-    """Gated convolutions for a problem's inputs and targets; arguments and call as of
+    """Gated convolutions for a problem's inputs and targets; arguments and call are those of
     ``EncoderDecoder``.
 
     Parts, in order: token or fact embedding; ``GatedEncoder``, which adds learned positions;

@@ -205,7 +205,7 @@ class DilatedDecoder(DilatedStack):
     def step(
         self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
     ) -> tuple[Any, list[Any]]:
-        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
+        """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         if self.combine is not None:
             source = memory["source"]
             here = source[:, tf.minimum(index, tf.shape(source)[1] - 1)][:, None]

@@ -183,7 +183,7 @@ class GatedDecoder(GatedStack):
     def step(
         self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
     ) -> tuple[Any, list[Any]]:
-        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
+        """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         x = embedded = self.positions.step(x, index, weights["positions"])
         new = []
         for block, block_weights, earlier in zip(

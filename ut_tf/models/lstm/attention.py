@@ -64,7 +64,7 @@ class LuongAttention(keras.layers.Layer):  # type: ignore[misc]
     def attend(
         self, queries: Any, memory: dict[str, Any], weights: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """Contexts and weights as of the call, from what ``read`` gave."""
+        """Returns contexts and weights as the call does, from the result of ``read``."""
         queries = tf.cast(queries, memory["keys"].dtype)
         return attend(self.scores(queries, memory["keys"], weights), memory)
 
@@ -76,7 +76,7 @@ class LuongAttention(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("ut_tf")
 class BahdanauAttention(LuongAttention):
-    """Attention by the score vᵀ tanh(W q + U s); arguments as of ``LuongAttention``."""
+    """Attention by the score vᵀ tanh(W q + U s); arguments are those of ``LuongAttention``."""
 
     def __init__(self, hidden_size: int, kernel_init: str = "glorot", **kwargs: Any) -> None:
         super().__init__(hidden_size, kernel_init, **kwargs)

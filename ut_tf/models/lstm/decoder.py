@@ -220,7 +220,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         memory: dict[str, Any],
         state: list[Carried],
     ) -> tuple[Any, list[Carried]]:
-        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
+        """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         del index
         if self.first is not None:
             carried, contexts, _ = self.first.step(x, state[0], weights["first"], memory)

@@ -22,7 +22,7 @@ from ut_tf.models.lstm.encoder import LSTMEncoder
 
 @keras.saving.register_keras_serializable("ut_tf")
 class LSTMModel(EncoderDecoder):
-    """LSTMs for a problem's inputs and targets; arguments and call as of ``EncoderDecoder``.
+    """LSTMs for a problem's inputs and targets; arguments and call are those of ``EncoderDecoder``.
 
     Parts, in order: token or fact embedding; ``LSTMEncoder``; ``LSTMDecoder`` with
     ``LuongAttention`` above its top layer or ``BahdanauAttention`` in its first one; projection. A

@@ -1,5 +1,5 @@
-"""Hops over a memory of facts: what an end-to-end memory network (Sukhbaatar et al., arXiv
-1503.08895) repeats.
+"""Hops over a memory of facts: the repeated layer of an end-to-end memory network (Sukhbaatar et
+al., arXiv 1503.08895).
 
 A row of J words becomes a vector by position encoding, with j its word, k the vector's channel and
 d its size:
@@ -171,8 +171,8 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         return row_mask(ids)
 
     def _rows(self, ids: Any, training: bool) -> tuple[Any, Any, Any]:
-        """Which rows are facts that are read, their ages (the last fact's is 0), and which row is
-        the question: [batch, rows] each.
+        """Returns, [batch, rows] each, the rows that are facts and read, their ages (0 for the last
+        fact), and the row of the question.
         """
         count = tf.cast(tf.reduce_sum(self.mask(ids), 1, keepdims=True), tf.int32)
         age = count - 2 - tf.range(tf.shape(ids)[1])[None]

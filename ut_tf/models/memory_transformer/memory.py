@@ -34,7 +34,7 @@ from ut_tf.layers.recurrence_details import (
 )
 
 
-def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
+def prepend(tensor: Any, size: int, value: float, axis: int) -> Any:
     """The tensor with `size` entries of `value` before its own, along `axis`."""
     return tf.pad(
         tensor,
@@ -43,12 +43,12 @@ def in_front(tensor: Any, size: int, value: float, axis: int) -> Any:
     )
 
 
-def unturned_in_front(rotation: Rotation | None, size: int) -> Rotation | None:
+def prepend_identity(rotation: Rotation | None, size: int) -> Rotation | None:
     """The rotation of `size` memory vectors, which are not turned, and of the symbols behind."""
     return (
         None
         if rotation is None
-        else (in_front(rotation[0], size, 1.0, 2), in_front(rotation[1], size, 0.0, 2))
+        else (prepend(rotation[0], size, 1.0, 2), prepend(rotation[1], size, 0.0, 2))
     )
 
 
@@ -153,8 +153,8 @@ class MemoryStack(Composite):
         states, details = self.stack(
             tf.concat([memory, tf.cast(inputs, self.compute_dtype)], 1),
             given=given.replace(
-                symbol_mask=in_front(given.symbol_mask, size, 1.0, 1),
-                position_signal=None if signal is None else in_front(signal, size, 0.0, 1),
+                symbol_mask=prepend(given.symbol_mask, size, 1.0, 1),
+                position_signal=None if signal is None else prepend(signal, size, 0.0, 1),
                 context=self._with_memory(given.block_context(), size, tf.shape(inputs)[1]),
                 observer=None if observer is None else self._of_symbols(observer, size),
             ),
@@ -203,8 +203,8 @@ class MemoryStack(Composite):
         caches: list[dict[str, Any]],
         given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new symbol of each hypothesis; arguments as of ``LayerStack.step``,
-        `given.cache_position` behind the memory's.
+        """Computes one new symbol of each hypothesis; arguments are those of ``LayerStack.step``,
+        with `given.cache_position` behind the memory's.
         """
         stepped: tuple[Any, list[dict[str, Any]]] = self.stack.step(
             inputs, weights["stack"], caches, given
@@ -224,13 +224,13 @@ class MemoryStack(Composite):
                 if self.causal
                 else None
                 if s.bias is None
-                else in_front(s.bias, size, 0.0, 3)
+                else prepend(s.bias, size, 0.0, 3)
             ),
-            keep=None if s.keep is None else in_front(s.keep, size, 1.0, 1),
-            rotation=unturned_in_front(s.rotation, size),
+            keep=None if s.keep is None else prepend(s.keep, size, 1.0, 1),
+            rotation=prepend_identity(s.rotation, size),
             # In an encoder the scale is the same for all queries.
             logit_scale=(
-                in_front(s.logit_scale, size, 1.0, 2)
+                prepend(s.logit_scale, size, 1.0, 2)
                 if self.causal and s.logit_scale is not None
                 else s.logit_scale
             ),
@@ -311,8 +311,8 @@ class BottleneckStack(Composite):
         size, s = self.memory.size(training), given.block_context()
         symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
         memory = self.memory(tf.shape(inputs)[0], training=training)
-        rotation = unturned_in_front(s.rotation, size)
-        bias = None if s.bias is None else in_front(s.bias, size, 0.0, 3)
+        rotation = prepend_identity(s.rotation, size)
+        bias = None if s.bias is None else prepend(s.bias, size, 0.0, 3)
         writing = BlockContext(memory_bias=bias, memory_scale=s.logit_scale)
         reading = BlockContext(keep=s.keep, memory_rotation=s.rotation)
         records = []

@@ -23,7 +23,7 @@ from ut_tf.layers.key_value_cache import next_cache_position
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions, Encoded
 from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
-from ut_tf.models.memory_transformer.memory import in_front, unturned_in_front
+from ut_tf.models.memory_transformer.memory import prepend, prepend_identity
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.parts_from_config import make_layer_stack
 
@@ -133,8 +133,8 @@ def _with_memory(encoded: Encoded, size: int) -> Encoded:
     """The encoded states with the decoder's mask and rotation of memory and symbols, as long as
     they are.
     """
-    rotation = unturned_in_front(encoded.extra.rotation, size)
+    rotation = prepend_identity(encoded.extra.rotation, size)
     return encoded._replace(
-        mask=in_front(encoded.mask, size, 1.0, 1),
+        mask=prepend(encoded.mask, size, 1.0, 1),
         extra=encoded.extra._replace(rotation=rotation),
     )

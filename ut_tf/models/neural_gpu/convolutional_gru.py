@@ -213,7 +213,8 @@ def neighbours(x: Any, count: int) -> Any:
 
 
 def dense_kernel(kernel: Any, width: int, input_width: int | None = None) -> Any:
-    """The matrices that do to rows what convolution kernels do to an image with zeros around it.
+    """Returns the matrices that act on rows as convolution kernels act on an image padded with
+    zeros.
 
     Args:
       kernel: [sets, size, size, inputs, outputs], the columns' dimension first.

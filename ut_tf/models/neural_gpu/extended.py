@@ -1,5 +1,4 @@
-"""The Extended Neural GPU: a Neural GPU with a decoder that sees what it has written (arXiv
-1610.08613).
+"""The Extended Neural GPU: a Neural GPU whose decoder sees its own output (arXiv 1610.08613).
 
 How it is used::
 
@@ -24,8 +23,8 @@ from ut_tf.models.neural_gpu.tape_decoder import TapeDecoder
 
 @keras.saving.register_keras_serializable("ut_tf")
 class ExtendedNeuralGPU(EncoderDecoder):
-    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call as of
-    ``EncoderDecoder``.
+    """A Neural GPU with an output tape for a problem's inputs and targets; arguments and call are
+    those of ``EncoderDecoder``.
 
     Parts, in order: token or fact embedding; ``ImageEncoder``, whose image is stretched for a
     decoder; ``TapeDecoder``, which works on from that image beside a tape of what was written;

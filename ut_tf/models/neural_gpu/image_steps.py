@@ -26,7 +26,7 @@ def gru_layers(model: Any) -> list[ConvolutionalGRU]:
 
 
 def relaxed_weights(model: Any) -> list[Any]:
-    """The parameters of a model of which there are several sets, each [sets, ...]."""
+    """The relaxed parameters of a model: those with several sets, each [sets, ...]."""
     units = [unit for unit in gru_layers(model) if unit.relaxed_sets > 1]
     return [weight for unit in units for weight in unit.trainable_variables]
 

@@ -58,7 +58,8 @@ def image_options(network: Any, policy: str) -> dict[str, Any]:
 
 @keras.saving.register_keras_serializable("ut_tf")
 class NeuralGPU(EncoderDecoder):
-    """A Neural GPU for a problem's inputs and targets; arguments and call as of ``EncoderDecoder``.
+    """A Neural GPU for a problem's inputs and targets; arguments and call are those of
+    ``EncoderDecoder``.
 
     Parts, in order: token or fact embedding; ``ImageEncoder``; a projection of the image's rows, or
     a classifier of the last one. There is no decoder: all symbols of the output are computed at
@@ -153,8 +154,8 @@ class NeuralGPU(EncoderDecoder):
 
 
 def _rows(encoded: Encoded, count: Any) -> Any:
-    """The states of the first `count` rows, [batch, count, maps]; zeros behind an example's last
-    row, of which a projection without a bias makes logits of 0.
+    """Returns the states of the first `count` rows, [batch, count, maps]. They are zeros behind an
+    example's last row, so that a projection without bias gives logits of 0 there.
     """
     missing = tf.maximum(count - tf.shape(encoded.states)[1], 0)
     states = encoded.states * encoded.mask[..., None]

@@ -91,7 +91,7 @@ class TapeDecoder(ImageSteps):
     def step(
         self, x: Any, index: Any, weights: list[Any], memory: dict[str, Any], state: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """One new position; arguments and result as of ``interfaces.DecoderPart.step``."""
+        """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         maps, beam_size = self.hidden_size, x.shape[1]
         shape = tf.shape(state["image"])
         image = tf.reshape(state["image"], tf.stack([-1, shape[2], self.channels]))

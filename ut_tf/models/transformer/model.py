@@ -26,7 +26,7 @@ from ut_tf.models.transformer.config import TransformerConfig
 
 @keras.saving.register_keras_serializable("ut_tf")
 class Transformer(AttentionModel):
-    """A Transformer for a problem's inputs and targets; arguments and call as of
+    """A Transformer for a problem's inputs and targets; arguments and call are those of
     ``EncoderDecoder``.
     """
 

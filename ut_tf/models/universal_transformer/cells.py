@@ -46,8 +46,8 @@ def _input_of_look(cell: Any, state: Any, memory: Any, inputs: Any, step: Any) -
 
 
 class CellOf04:
-    """What version 0.4 called a cell's methods: ``start(inputs)`` gave the memory before the first
-    step, ``look(state, memory, step)`` what the block reads. Cells that define them go on working.
+    """The names of a cell's methods in version 0.4: ``start(inputs)`` returned the first memory,
+    and ``look(state, memory, step)`` the block's input. Cells that define them go on working.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -105,8 +105,8 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
         return () if type(self) is BasicCell else tf.zeros_like(inputs)
 
     def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
-        """Returns (what the block of recurrent step `step`, from 0, reads; the memory that the call
-        is given); default: the state and the memory.
+        """Returns (the input of the block at recurrent step `step`, from 0; the memory that the
+        call gets); default: the state and the memory.
         """
         del inputs, step
         return state, memory

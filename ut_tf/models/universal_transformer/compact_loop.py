@@ -68,7 +68,7 @@ class Rows(NamedTuple):
     kept: Any
 
     def part(self, condition: Any) -> tuple[Rows, Rows]:
-        """Returns the rows where `condition`, bool [rows], is false, and those where it is true."""
+        """Returns the rows with a false `condition`, bool [rows], and those with a true one."""
 
         def parted() -> tuple[Rows, Rows]:
             numbers = tf.range(tf.size(self.index))
@@ -249,11 +249,11 @@ class RecomputedKeys:
         self.rotation = rotation
 
     def start(self, states: Any) -> Any:
-        """Returns what is kept of states [batch * length, hidden_size] before the first step."""
+        """Returns the kept values of states [batch * length, hidden_size] before the first step."""
         return states
 
     def update(self, kept: Any, index: Any, states: Any) -> Any:
-        """Returns what is kept, with the new states [rows, hidden_size] of positions `index`."""
+        """Returns the kept values, with the new states [rows, hidden_size] of positions `index`."""
         return replace_rows(kept, index, states)
 
     def at(self, step: Any, kept: Any) -> dict[str, Any]:
@@ -267,8 +267,8 @@ class RecomputedKeys:
 
 
 class CachedKeys:
-    """Keys and values that are kept but for what a step adds to all of them; arguments and methods
-    as of ``RecomputedKeys``.
+    """Keys and values that are kept from step to step, without the step's coordinates, which are
+    the same for all positions; arguments and methods are those of ``RecomputedKeys``.
     """
 
     def __init__(self, step: RecurrentStep, given: LoopInputs, rotation: Any) -> None:

@@ -1,5 +1,5 @@
-"""The configuration of Universal Transformers: of what a step is made, how depth is decided, and
-what stands around the recurrence.
+"""The configuration of Universal Transformers: the parts of a step, its depth, and the layers
+around the recurrence.
 
 How it is used::
 
@@ -27,7 +27,7 @@ _WITH_MEMORY = ("lstm",)
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrenceConfig(StepsConfig):
-    """How steps follow each other."""
+    """The fields of the recurrence."""
 
     title: ClassVar[str] = "The recurrence"
 
@@ -186,7 +186,7 @@ class HaltingConfig(Config):
 
     @property
     def _halts(self) -> bool:
-        """Whether depth depends on the states, as the halting form says."""
+        """Whether depth depends on the states: whether the halting form is dynamic."""
         return bool(registry.halting_forms.attribute(self.halting, "dynamic", True))
 
 

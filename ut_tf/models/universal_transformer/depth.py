@@ -1,4 +1,4 @@
-"""Depth: how often a loop repeats the recurrent step, and what comes out of it.
+"""Depth: the number of recurrent steps of a loop, and the loop's result.
 
 Every loop asks a depth in the same way::
 
@@ -61,7 +61,7 @@ class Depth:
         return self.bound if isinstance(self.bound, int) else None
 
     def start(self, carry: Carry, counted: Any) -> Any:
-        """Returns what is kept before the first step.
+        """Returns the kept values before the first step.
 
         Args:
           carry: Carry before the first step.
@@ -107,15 +107,15 @@ class Depth:
         return self.final_state(carry)
 
     def stopped_output(self, index: Any, carry: Carry, new: Carry, before: Any, after: Any) -> Any:
-        """Returns what the result would be if every position stopped after step `index`, for an
-        observer; arguments as of ``after``, with what is kept before and after the step. None: it
-        is not known.
+        """Returns the result if every position stopped after step `index`, for an observer; None:
+        it is unknown. Arguments are those of ``after``, with the kept values before and after the
+        step.
         """
         del index, carry, before, after
         return self.final_state(new)
 
     def record(self, kept: Any) -> Any:
-        """Returns what ``details`` reads of what is kept, float32 [..., width], or None."""
+        """Returns the kept values that ``details`` reads, float32 [..., width], or None."""
         del kept
 
     def result(
@@ -148,7 +148,7 @@ class Depth:
 
 
 class Drawn(Depth):
-    """A number of steps that is drawn for the call, of which the first have no gradient.
+    """A number of steps that is drawn for the call. The first of them have no gradient.
 
     Args:
       without_gradient, with_gradient: int32 [] each, steps.
@@ -212,7 +212,7 @@ class DepthPerExample(Depth):
 
 
 class Pondering(NamedTuple):
-    """How far positions have come in their halting.
+    """The progress of positions in their halting.
 
     Fields:
       output: float32 [..., hidden_size], the result so far.
@@ -319,7 +319,7 @@ class UntilHalted(Depth):
 
 
 class Exiting(NamedTuple):
-    """What an ``EarlyExit`` keeps.
+    """The values that an ``EarlyExit`` keeps from step to step.
 
     Fields:
       pondering: what its depth keeps.

@@ -41,7 +41,7 @@ class ExitRule:
         )
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        """What the rule carries from step to step, before the first one.
+        """Returns the values that the rule carries from step to step, before the first one.
 
         Args:
           states: [..., hidden_size], before the first step.
@@ -55,7 +55,7 @@ class ExitRule:
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        """Says which positions exit after a step.
+        """Returns the positions that exit after a step.
 
         Args:
           step: int32 [] or a number, the recurrent step, from 0.

@@ -24,7 +24,7 @@ from ut_tf.models.universal_transformer.step import Carry, RecurrentStep, Trace
 
 
 class LoopInputs(NamedTuple):
-    """What stays the same over the steps of a loop.
+    """The values that stay the same over the steps of a loop.
 
     Fields:
       inputs: [batch, length, hidden_size], in the compute dtype.
@@ -40,7 +40,7 @@ class LoopInputs(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What is asked of a loop besides its result.
+    """The records that are asked of a loop besides its result.
 
     Fields:
       observer: called with a StepView inside every step, or None.
@@ -94,8 +94,8 @@ class WholeLoop:
     def repeated(
         self, depth: Depth, carry: Carry, counted: Any
     ) -> tuple[Carry, Any, Any, list[Any]]:
-        """Takes steps while `depth` goes on. What is asked for besides the result, and the losses
-        that layers add, are those of the steps with gradient.
+        """Takes steps while `depth` goes on. Records, and the losses that layers add, are those of
+        the steps with gradient.
 
         Args:
           depth: Depth.
@@ -118,8 +118,8 @@ class WholeLoop:
     def _loop(
         self, depth: Depth, carry: Carry, counted: Any, first: Any
     ) -> tuple[Carry, Any, Any, list[Any], Callable[[], None]]:
-        """Takes the steps from `first` on; returns what ``repeated`` does, and a function that adds
-        the losses of the steps to the layers'.
+        """Takes the steps from `first` on; returns the result of ``repeated``, and a function that
+        adds the losses of the steps to the layers'.
         """
         losses = LoopLosses([*self.step.layers, *depth.layers])
 
@@ -181,7 +181,7 @@ class WholeLoop:
         after: Carry,
         kept: tuple[Any, Any],
     ) -> None:
-        """Shows the observer a step, from `before` to `after`; `kept` holds what the depth kept
+        """Shows the observer a step, from `before` to `after`; `kept` holds the depth's values
         before and after it.
         """
         if self.watch.observer is None:

@@ -57,8 +57,8 @@ class UniversalTransformer(AttentionModel):
 
     @property
     def supports_incremental_decoding(self) -> bool:
-        """Whether ``decode_step`` gives what the whole sequence would: not where depth or positions
-        depend on all positions together, or depth on chance.
+        """Whether ``decode_step`` equals the whole sequence: not where depth or positions depend on
+        all positions together, or depth on chance.
         """
         return (
             self.has_decoder
@@ -132,8 +132,8 @@ class UniversalTransformer(AttentionModel):
         return bool(registry.exit_rules.attribute(rule, "reads_logits", False))
 
     def _halting(self) -> Halting:
-        """The halting form of the last stack; the encoder's differs at most in what a decoder may
-        not see.
+        """The halting form of the last stack; the encoder's is the same but for information that a
+        decoder may not see.
         """
         stack = self.decoder if self.has_decoder else self.encoder
         halting: Halting = stack.halting_unit

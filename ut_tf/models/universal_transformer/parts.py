@@ -32,8 +32,8 @@ def make_halting(config: Any, **offered: Any) -> Halting:
 
 
 def make_exit_rule(config: Any, with_position_outputs: bool) -> ExitRule | None:
-    """The exit rule that the configuration names; None where there is none, or it reads logits and
-    positions are not answered from for themselves.
+    """Returns the exit rule that the configuration names; None where there is none, or where it
+    reads logits and the model does not answer at each position.
     """
     rule: ExitRule | None = make_chosen(registry.exit_rules, config, "eval_exit")
     return None if rule is None or (rule.reads_logits and not with_position_outputs) else rule
@@ -129,7 +129,7 @@ def make_recurrence(
 
 
 def is_mixed(config: Any) -> bool:
-    """Whether anything stands around the recurrence."""
+    """Whether untied layers surround the recurrence."""
     around: int = config.mix_layers_before + config.mix_layers_after
     return around > 0 or config.recurrent_layer != "none"
 

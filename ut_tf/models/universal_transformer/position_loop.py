@@ -15,14 +15,14 @@ from ut_tf.models.universal_transformer.step import Carry, RecurrentStep
 
 
 class Progress(NamedTuple):
-    """How far hypotheses have come with a new position: their Carry, and what the depth keeps."""
+    """The progress of hypotheses with a new position: their Carry, and the depth's kept values."""
 
     carry: Carry
     kept: Any
 
 
 class PositionHalting(NamedTuple):
-    """How one new position halts.
+    """The halting of one new position.
 
     Fields:
       probability: (what the block read, new states, step) -> float32 [rows].

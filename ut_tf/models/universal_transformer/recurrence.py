@@ -241,7 +241,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     @property
     def cache_count(self) -> int:
-        """How many caches ``step`` takes."""
+        """The number of caches that ``step`` takes."""
         return self._evaluation_steps * (self.layers_per_step or 1)
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
@@ -262,8 +262,8 @@ class Recurrence(OptionalOutputs, Composite):
         caches: list[dict[str, Any]],
         given: PositionInputs,
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Computes one new position of each hypothesis; arguments as of ``contracts.Stack.step``,
-        with a cache for each recurrent step and layer.
+        """Computes one new position of each hypothesis; arguments are those of
+        ``contracts.Stack.step``, with a cache for each recurrent step and layer.
 
         Under dynamic halting every step's cache is filled for the positions to come, whatever the
         step at which this one halts.
@@ -315,7 +315,9 @@ class Recurrence(OptionalOutputs, Composite):
         head: Callable[[Any], Any] | None,
         finish: Callable[[Any], Any],
     ) -> EarlyExit:
-        """The depth with an exit rule; `finish` makes what ``head`` reads of outputs."""
+        """Returns the depth with an exit rule; `finish` makes the states that `head` reads from
+        outputs.
+        """
         if not rule.reads_logits:
             return EarlyExit(depth, rule, None)
         if head is None:
@@ -336,8 +338,8 @@ class Recurrence(OptionalOutputs, Composite):
         return self.halting_unit.max_steps(training=False)
 
     def _add_positions(self, inputs: Any, signal: Any) -> tuple[Any, Any]:
-        """Returns (inputs in the compute dtype, with the signal where it is added once; the signal
-        of every step, or None).
+        """Returns (inputs in the compute dtype, with the signal if it is added once; the signal of
+        every step, or None).
         """
         if self.position_every_step:
             return tf.cast(inputs, self.compute_dtype), signal
@@ -356,8 +358,8 @@ class Recurrence(OptionalOutputs, Composite):
         return [cache for caches in per_step for cache in caches]
 
     def finish(self, states: Any) -> Any:
-        """What the recurrence returns of outputs [batch, length, hidden_size]: in the compute
-        dtype, and normalised where a norm ends it.
+        """Returns outputs [batch, length, hidden_size] in the compute dtype, through the final norm
+        if there is one.
         """
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)

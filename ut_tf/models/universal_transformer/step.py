@@ -1,4 +1,4 @@
-"""One recurrent step as a function of a carry: what every loop repeats.
+"""One recurrent step as a function of a carry. Every loop repeats it.
 
 ::
 
@@ -26,7 +26,7 @@ from ut_tf.models.universal_transformer.cells import BasicCell, step_argument
 
 
 class Carry(NamedTuple):
-    """What a step takes and returns.
+    """The values that a step takes and returns.
 
     Fields:
       state: [batch, length, hidden_size]; of one new position or of rows [rows, hidden_size].
@@ -38,7 +38,7 @@ class Carry(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a step leaves besides its carry.
+    """The record of a step, besides its carry.
 
     Fields:
       block_input: [batch, length, hidden_size], what the block read, with its coordinates.
@@ -137,8 +137,8 @@ class RecurrentStep:
         return weights
 
     def position_signals(self, signal: Any, weights: dict[str, Any], count: int) -> list[Any]:
-        """Returns what is added to the state of one new position at each of `count` steps: the
-        position's signal, float32 [rows or 1, hidden_size] or None, plus the step's, or None.
+        """Returns the signal of one new position at each of `count` steps: the position's, float32
+        [rows or 1, hidden_size] or None, plus the step's; or None.
         """
         steps = weights.get("steps")
         if kernels := weights.get("coordinates"):
@@ -151,7 +151,7 @@ class RecurrentStep:
     def position_input(
         self, carry: Carry, inputs: Any, index: int, signal: Any, weights: dict[str, Any]
     ) -> tuple[Any, Carry]:
-        """Returns (what the block reads of one new position, [rows, hidden_size]; the carry that
+        """Returns (the block's input of one new position, [rows, hidden_size]; the carry that
         ``advance`` takes).
 
         Args:

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 
 class TrainDepth:
-    """Base class of what draws the depth of an update.
+    """Base class of the training depths, which draw the depth of an update.
 
     Attributes:
       max_steps: the most steps that it draws.
@@ -55,7 +55,7 @@ class TrainDepth:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes what ``get_config`` describes."""
+        """Makes the depth that ``get_config`` describes."""
         return cls(**config)
 
 

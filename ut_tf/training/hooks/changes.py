@@ -10,7 +10,7 @@ from ut_tf.training.state import TrainingState
 
 
 class Changes(Hook):
-    """Calls what a model names for certain updates.
+    """Runs the scheduled changes of ``model.changes()``.
 
     Args:
       changes: by the number of the update after which each is called.

@@ -1,4 +1,4 @@
-"""How fast training is, before the first regular line of progress says it."""
+"""The speed of training, before the first regular line of progress."""
 
 from __future__ import annotations
 

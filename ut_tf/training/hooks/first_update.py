@@ -10,7 +10,7 @@ from ut_tf.training.state import TrainingState
 
 
 class FirstUpdate(Hook):
-    """Says how long the first update took; times and speeds are measured from there.
+    """Prints the time of the first update; later times and speeds count from there.
 
     Args:
       step: its number.

@@ -1,4 +1,4 @@
-"""The interface of what happens between updates.
+"""The interface of hooks, which are called between updates.
 
 ::
 

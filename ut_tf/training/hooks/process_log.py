@@ -1,4 +1,4 @@
-"""What trains a run, and how long it takes: ``processes.jsonl``."""
+"""The training processes of a run and their times: ``processes.jsonl``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stopwatch:
         self._processor = time.process_time()
 
     def point(self, step: int) -> Point:
-        """What was used up to the update `step`, to a hundredth of a second."""
+        """Returns the time used up to the update `step`, to a hundredth of a second."""
         return Point(
             step,
             round(time.monotonic() - self._wall, 2),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ut_tf.training.answer_counter import AnswerCounter
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.hooks.hook import Hook
-from ut_tf.training.judging import Judge
 from ut_tf.training.progress import ProgressLine
 from ut_tf.training.state import TrainingState
 
@@ -27,7 +27,7 @@ class Stages(Hook):
         self,
         curriculum: Curriculum,
         batches: TrainingBatches,
-        judge: Judge,
+        judge: AnswerCounter,
         model: Any,
         progress: ProgressLine,
     ) -> None:
@@ -36,7 +36,7 @@ class Stages(Hook):
         self._judge = judge
         self._model = model
         self._progress = progress
-        self._settle()
+        self._configure()
 
     def due(self, state: TrainingState) -> bool:
         return state.step % CHECK_FREQUENCY == 0
@@ -46,10 +46,10 @@ class Stages(Hook):
             return
         if state.curriculum.ended:
             self._model.tie()
-        self._settle()
+        self._configure()
         self._batches.restart(self._curriculum.make_dataset())
         state.position = self._batches.position
-        self._progress.say(f"step {state.step}: {self._curriculum.standing}")
+        self._progress.say(f"step {state.step}: {self._curriculum.description}")
 
-    def _settle(self) -> None:
-        self._judge.settle(self._curriculum.judged_above, self._curriculum.pull)
+    def _configure(self) -> None:
+        self._judge.configure(self._curriculum.newest_above, self._curriculum.pull)

@@ -1,1 +1,3 @@
-"""Dynamic halting: when a position stops, and what its output is. One file for each form."""
+"""The halting forms, one file each: they decide at which step a position stops, and compute its
+output.
+"""

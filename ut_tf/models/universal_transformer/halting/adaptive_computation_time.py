@@ -20,8 +20,8 @@ from ut_tf.models.universal_transformer.halting.base import (
 @keras.saving.register_keras_serializable("ut_tf")
 class Basic(Halting):
     """``halting="basic"`` (the listing in arXiv 1807.03819, appendix): a position adds up the
-    probabilities sigmoid(w · state + b) and halts at the step at which the sum reaches
-    1 - act_epsilon; what is left to 1 is its remainder.
+    probabilities sigmoid(w · state + b) and halts at the step at which the sum reaches 1 -
+    act_epsilon; its remainder is 1 minus the sum before that step.
 
     The output is output' = state'·weight + output·(1 - weight), where the weight of a step is its
     probability, and of the last one the remainder. All sums are float32.
@@ -37,7 +37,7 @@ class Basic(Halting):
       halted_states: "copy", or "transform": halted states go on being transformed.
       padding_ponders: whether padding takes part.
 
-    Call arguments and result as of ``Halting.probabilities``.
+    Call arguments and result are those of ``Halting.probabilities``.
     """
 
     def __init__(

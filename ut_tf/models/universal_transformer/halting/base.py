@@ -17,7 +17,7 @@ import tensorflow as tf
 
 
 class HaltingState(NamedTuple):
-    """How far each position has come in its halting; float32 [batch, length] each."""
+    """The progress of each position in its halting; float32 [batch, length] each."""
 
     halting_sum: Any
     remainders: Any
@@ -84,7 +84,7 @@ def sequence_mean(values: Any, counted: Any) -> Any:
 
 
 class Halting(keras.layers.Layer):  # type: ignore[misc]
-    """Base class of the halting forms: the number of steps, and what halted positions return.
+    """Base class of the halting forms: the number of steps, and the output of halted positions.
 
     The recurrence calls ``probabilities`` and then ``advance`` at every step, in a loop that ends
     when no position's halting sum is below ``threshold``, at the latest after ``max_steps``.

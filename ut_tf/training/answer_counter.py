@@ -24,7 +24,7 @@ from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import Call, Sums
 
 
-class Judge:
+class AnswerCounter:
     """A term of the objective: counts of right answers, and the penalty on relaxed sets.
 
     It reports "right" and "judged", the examples of the curriculum's newest bucket without a fault
@@ -42,14 +42,14 @@ class Judge:
         self._relaxed = tuple(model.relaxed_weights())
         self._shares = workers.replicas * hparams.training.accumulate_steps
         with workers.strategy.scope():
-            self._above = tf.Variable(0, trainable=False, name="judged_above")
+            self._above = tf.Variable(0, trainable=False, name="newest_above")
             self._pull = tf.Variable(0.0, trainable=False, name="pull")
 
-    def settle(self, judged_above: int, pull: float) -> None:
+    def configure(self, newest_above: int, pull: float) -> None:
         """Sets the length above which an example belongs to the newest bucket, and the weight of
         the penalty.
         """
-        self._above.assign(judged_above)
+        self._above.assign(newest_above)
         self._pull.assign(pull)
 
     def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +82,8 @@ class Judge:
         )
 
     def take_faults(self, reported: dict[str, Any]) -> Any:
-        """Returns the share of all examples with a fault, float32 [], and takes their counts out of
-        what is reported.
+        """Returns the share of all examples with a fault, float32 [], and removes their counts from
+        `reported`.
         """
         return 1.0 - reported.pop("all_right") / tf.maximum(reported.pop("examples"), 1.0)
 
