@@ -171,7 +171,8 @@ class MemoryStack(Composite):
         """The caches before the first memory vector: one per layer, whose first places are the
         memory's.
         """
-        return self.stack.empty_caches(batch_size, capacity, beam_size)
+        caches: list[dict[str, Any]] = self.stack.empty_caches(batch_size, capacity, beam_size)
+        return caches
 
     def append_memory(
         self,
@@ -191,10 +192,9 @@ class MemoryStack(Composite):
           cache_position: of the vector.
         """
         states = tf.tile(weights["memory"][number][None], [rows, 1])
-        _, caches = self.stack.step(
-            states, weights["stack"], caches, PositionInputs(cache_position)
-        )
-        return caches
+        given = PositionInputs(cache_position)
+        stepped: list[dict[str, Any]] = self.stack.step(states, weights["stack"], caches, given)[1]
+        return stepped
 
     def step(
         self,
