@@ -2,11 +2,13 @@
 
     python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
     python benchmarks/train.py --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024
+    python benchmarks/train.py --peers=pytorch  # beside the same in PyTorch
 
 Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
-padding included. The peak is that of 3000 x 3000 matrices (measuring.py). The last line is JSON
-with all numbers; they mean something on an idle machine only.
+padding included. The peak is that of 3000 x 3000 matrices (machine.py). Peers take turns with the
+library and train on batches of the same pipeline, held in memory. The last line is JSON with all
+numbers; they mean something on an idle machine only.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from measuring import Machine, add_flags, table  # noqa: E402
+from peers import processes  # noqa: E402
 
 from ut_tf.config.hparams import HParams  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
@@ -97,6 +100,17 @@ def in_turns(
             measured = measure(seconds / rounds)
             totals[name] = totals[name] + measured if name in totals else measured
     return totals
+
+
+def ratio_to_peer(own: Measurement, other: Measurement) -> dict[str, float]:
+    """The FLOP per second, and per second of processor time, in times of a peer's: batches differ
+    in their padding, which costs as much as symbols.
+    """
+    processor = (own.flop / own.cpu_seconds) / (other.flop / other.cpu_seconds)
+    return {
+        "ratio": round(own.flop_per_second / other.flop_per_second, 3),
+        "processor_time_ratio": round(processor, 3),
+    }
 
 
 def training_flop(
@@ -185,6 +199,18 @@ class Training:
             loss=reports[-1].loss,
         )
 
+    def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        """The next batches, of numpy arrays, each with its FLOP."""
+        batches = [self._batches.next() for _ in range(count)]
+        network, spec = self._hparams.network, self._spec
+        return [
+            (
+                training_flop(network, spec, *shape_of(batch)),
+                {name: batch[name].numpy() for name in ("inputs", "targets")},
+            )
+            for batch in batches
+        ]
+
     def close(self) -> None:
         """Ends the reading of batches."""
         self._batches.close()
@@ -216,7 +242,7 @@ def check(hparams: HParams) -> None:
 
 
 def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> dict[str, Any]:
-    """The numbers of each dtype policy, ready for JSON."""
+    """The numbers of each dtype policy and peer, ready for JSON."""
     numbers: dict[str, Any] = {}
     for name, measured in measurements.items():
         values = {
@@ -238,7 +264,7 @@ def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> di
 
 
 def transposed(numbers: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each quantity, a column for each dtype policy."""
+    """A row for each quantity, a column for each dtype policy and peer."""
     names = dict.fromkeys(name for values in numbers.values() for name in values)
     return [
         {"": name, **{column: values.get(name) for column, values in numbers.items()}}
@@ -253,9 +279,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     for name, default in DEFAULTS.items():
         parser.add_argument(f"--{name}", default=default, help=f"default: {default}")
+    peers = f"measured in turns with the library: {','.join(processes.PEERS)}"
     for name, value, meaning in (
         ("dtype_policies", "float32,mixed_bfloat16", "measured one after the other"),
-        ("seconds", 20.0, "wall time of each dtype policy"),
+        ("peers", "", peers),
+        ("peer_threads", os.cpu_count() or 1, "threads of each operation of the peers"),
+        ("peer_batches", 16, "batches that the peers train on in turn"),
+        ("seconds", 20.0, "wall time of each dtype policy and peer"),
         ("rounds", 4, "turns that these seconds are cut into"),
         ("warmup_steps", 40, "updates before each measurement"),
         ("problem_args", "", "arguments of the problem"),
@@ -277,9 +307,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     try:
         runs = {policy: prepared(flags, policy) for policy in policies}
+        peers, missing = _peers(flags, runs)
+        for sentence in missing.values():
+            print(f"warning: {sentence}", file=sys.stderr)
         kinds = dict.fromkeys(["float32", *(PEAK_KINDS.get(name, "float32") for name in policies)])
         machine = Machine.now(list(kinds), flags.peak_repetitions)
-        measurements = _measure(flags, runs)
+        measurements = _measure(flags, runs, peers)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -287,20 +320,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     numbers = summary(measurements, machine.peaks)
     print(machine.header())
     print(table(transposed(numbers)))
-    names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads")
+    for name in peers:
+        ratio = ratio_to_peer(measurements["float32"], measurements[name])
+        print(f"float32 trains {ratio['ratio']} times as fast as {name}")
+        numbers.update(ratio)
+    names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads", "peer_threads")
     settings = {name: getattr(flags, name) for name in names}
-    print(json.dumps({**settings, **machine.row(), **numbers}))
+    unavailable = {"unavailable": missing} if missing else {}
+    print(json.dumps({**settings, **machine.row(), **numbers, **unavailable}))
     return 0
 
 
-def _measure(flags: argparse.Namespace, runs: dict[str, Run]) -> dict[str, Measurement]:
-    """Measures the dtype policies in turns."""
+def _peers(flags: argparse.Namespace, runs: dict[str, Run]) -> tuple[list[str], dict[str, str]]:
+    """The peers that can run here, and why others cannot."""
+    names = [name for name in flags.peers.split(",") if name]
+    if not names:
+        return [], {}
+    if "float32" not in runs:
+        raise UserError(
+            f"--dtype_policies={flags.dtype_policies}: peers train in float32; add float32."
+        )
+    processes.check(runs["float32"])
+    return processes.available(names)
+
+
+def _measure(
+    flags: argparse.Namespace, runs: dict[str, Run], peers: Sequence[str]
+) -> dict[str, Measurement]:
+    """Measures the dtype policies and the peers in turns."""
     measures: dict[str, Callable[[float], Measurement]] = {}
     with contextlib.ExitStack() as stack:
         for policy, run in runs.items():
             training = Training(run, flags.warmup_steps)
             stack.callback(training.close)
             measures[policy] = training.measure
+            if policy == "float32" and peers:
+                batches = training.sample(flags.peer_batches)
+        for name in peers:
+            peer = stack.enter_context(
+                processes.Peer(
+                    name, runs["float32"], batches, flags.peer_threads, flags.warmup_steps
+                )
+            )
+            measures[name] = lambda seconds, peer=peer: Measurement(**peer.measure(seconds))
         return in_turns(measures, flags.seconds, max(flags.rounds, 1))
 
 

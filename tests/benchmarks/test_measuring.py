@@ -52,13 +52,22 @@ def test_calls_take_turns_after_one_that_is_not_timed(script):
 
 @pytest.mark.usefixtures("eagerly")
 def test_decoding_is_measured(run, capsys):
-    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer"]
+    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--ctranslate2=no"]
     assert run("decode", *flags, "--lengths=3,5", "--beam_sizes=2") == 0
     rows = printed(capsys)["rows"]
     assert [(row["beam_size"], row["length"]) for row in rows] == [(2, 3), (2, 5)]
     for row in rows:
         speed = 2 * row["length"] / row["seconds"]
         assert row["symbols_per_second"] == pytest.approx(speed, rel=0.05)
+
+
+def test_decoding_is_compared_with_ctranslate2(run, capsys):
+    pytest.importorskip("ctranslate2")
+    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--lengths=4"]
+    assert run("decode", *flags, "--beam_sizes=1") == 0
+    ours, theirs = printed(capsys)["rows"]
+    ratio = ours["symbols_per_second"] / theirs["symbols_per_second"]
+    assert ours["times_ctranslate2"] == pytest.approx(ratio, rel=0.05)
 
 
 def test_growth_is_against_the_length_before_and_the_ratio_against_the_first_model(script):

@@ -1,0 +1,181 @@
+"""Networks of other libraries that train.py measures beside its own, each in a process of its own.
+
+::
+
+    names, missing = available(["pytorch"])
+    with Peer("pytorch", run, batches, threads=2, warmup_steps=10) as peer:
+        numbers = peer.measure(seconds=5.0)   # what train.Measurement holds
+
+A peer's process waits while others are measured.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.run import Run
+
+PEERS = ("pytorch",)
+PROGRAM = Path(__file__).resolve().parent / "pytorch_universal_transformer.py"
+READ_FIELDS = (
+    "hidden_size",
+    "filter_size",
+    "num_heads",
+    "num_steps",
+    "norm",
+    "norm_epsilon",
+    "dropout",
+    "attention_dropout",
+    "relu_dropout",
+    "position",
+    "step_encoding",
+)
+# What the peers have not; a network must have the defaults here.
+PLAIN_FIELDS = (
+    *("halting", "steps_per_position", "recurrence", "recurrence_layers", "recurrent_layer"),
+    *("mix_layers_before", "mix_layers_after", "transition", "word_dropout", "relative_bias"),
+    *("position_every_step", "position_from", "position_separator", "position_digits"),
+    *("position_offset", "target_position", "input_start_symbol", "target_space_embedding"),
+    *("attention_bias", "attention_scale", "shared_embedding", "embedding_scale"),
+)
+CHOICES = {"position": ("paper", "tensor2tensor"), "step_encoding": ("sinusoid", "learned")}
+
+
+def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The peers that can run here, and for each other one a sentence that says why not.
+
+    Raises:
+      UserError: a name is none of ``PEERS``.
+    """
+    missing: dict[str, str] = {}
+    for name in names:
+        if name not in PEERS:
+            raise UserError(f"--peers={name}: expected some of {', '.join(PEERS)}.")
+        if importlib.util.find_spec("torch") is None:
+            missing[name] = f"{name} is not measured: install PyTorch with `pip install torch`."
+    return [name for name in names if name not in missing], missing
+
+
+def check(run: Run) -> None:
+    """Raises UserError where the run's model has a part that the peers lack."""
+    if run.hparams.model != "universal_transformer":
+        raise UserError(f"--peers: expected a universal_transformer, not a {run.hparams.model}.")
+    spec = run.spec
+    if spec is not None and (spec.inputs, spec.targets) != ("tokens", "tokens"):
+        raise UserError(
+            f"--peers: expected a problem from tokens to tokens, not from {spec.inputs} to"
+            f" {spec.targets}."
+        )
+    if spec is not None and not spec.shared_vocab:
+        raise UserError("--peers: expected a problem whose inputs and targets share a vocabulary.")
+    if run.hparams.training.optimizer != "adam":
+        raise UserError(
+            f"--peers: the peers are trained with Adam; set optimizer=adam in place of"
+            f" {run.hparams.training.optimizer}."
+        )
+    plain = UniversalTransformerConfig()
+    choices_of = {**{name: (getattr(plain, name),) for name in PLAIN_FIELDS}, **CHOICES}
+    for name, choices in choices_of.items():
+        value = getattr(run.hparams.network, name)
+        if value not in choices:
+            expected = " or ".join(map(str, choices))
+            raise UserError(f"--peers: {name}={value} is not in the peers; set {name}={expected}.")
+
+
+def network_of(run: Run) -> dict[str, Any]:
+    """The fields of the run's network that a peer reads."""
+    return {name: getattr(run.hparams.network, name) for name in READ_FIELDS}
+
+
+class Peer:
+    """A peer in a process of its own, which has trained a few updates and waits.
+
+    Args:
+      name: one of ``PEERS``.
+      run: whose network and training it imitates.
+      batches: each with its FLOP; the peer trains on them in turn.
+      threads: of each operation.
+      warmup_steps: updates before any is timed, at least one on each batch.
+
+    Raises:
+      UserError: the process has failed; what it said stands on standard error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        batches: Sequence[tuple[int, dict[str, Any]]],
+        threads: int,
+        warmup_steps: int,
+    ) -> None:
+        assert run.spec is not None
+        training = run.hparams.training
+        self.name = name
+        with tempfile.TemporaryDirectory() as folder:
+            stored = Path(folder) / "batches.npz"
+            _store(batches, stored)
+            task = {
+                "network": network_of(run),
+                "vocab_size": run.spec.target_vocab_size,
+                "label_smoothing": training.label_smoothing,
+                "adam": [training.adam_beta1, training.adam_beta2, training.adam_epsilon],
+                "clip_norm": training.clip_norm,
+                "batches": str(stored),
+                "threads": threads,
+                "warmup_steps": warmup_steps,
+            }
+            self._process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), json.dumps(task)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self._read()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def measure(self, seconds: float) -> dict[str, Any]:
+        """Trains for about `seconds`; the fields of ``train.Measurement``."""
+        assert self._process.stdin is not None
+        print(seconds, file=self._process.stdin, flush=True)
+        return self._read()
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise UserError(f"the process of the peer {self.name} has ended with status {status}.")
+        numbers: dict[str, Any] = json.loads(line)
+        return numbers
+
+
+def _store(batches: Sequence[tuple[int, dict[str, Any]]], path: Path) -> None:
+    import numpy as np
+
+    arrays = {
+        f"{name}_{number}": values
+        for number, (_, features) in enumerate(batches)
+        for name, values in features.items()
+    }
+    np.savez(path, flop=np.array([flop for flop, _ in batches], np.int64), **arrays)
