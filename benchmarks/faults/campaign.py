@@ -32,7 +32,6 @@ SCRIPTS = {
     "damaged.py": "Files of a run, a bit flipped or cut short",
     "full_disk.py": "Writing where no file may grow beyond a seeded size",
     "kills.py": "Commands killed and started again, results compared to the last bit",
-    "ledger.py": "Trainings killed and resumed, each example once per epoch",
     "workers.py": "One of several workers disturbed, then all started again",
 }
 SAMPLE = {

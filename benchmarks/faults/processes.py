@@ -60,7 +60,6 @@ class Process:
       argv: its command line.
       messages: file that takes standard output and standard error.
       environment: variables besides those of this process.
-      before: called in the process before the command, to change what it does.
     """
 
     def __init__(
@@ -69,10 +68,9 @@ class Process:
         argv: Sequence[str],
         messages: Path,
         environment: Mapping[str, str] | None = None,
-        before: Callable[[], None] = lambda: None,
     ) -> None:
         self._messages = messages
-        arguments = (command, list(argv), messages, environment or {}, before)
+        arguments = (command, list(argv), messages, environment or {})
         self._process = _FORK.Process(target=_become, args=arguments)
         self.began = time.monotonic()
         self._process.start()
@@ -154,13 +152,11 @@ def _become(
     argv: list[str],
     messages: Path,
     environment: Mapping[str, str],
-    before: Callable[[], None],
 ) -> None:
     """Is the command, and ends the process."""
     output = os.open(messages, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(environment)
-    before()
     sys.argv = [command, *argv]
     sys.exit(importlib.import_module(f"ut_tf.bin.{command}").main(argv))

@@ -7,7 +7,8 @@ How it is used::
     python benchmarks/faults/workers.py --only=SIGKILL
 
 The other worker must end within a minute with one line that names the disturbed one, and all of
-them, started again, with the weights of a training that nobody disturbed. One of four workers that
+them, started again, with the weights of a training that nobody disturbed; so must workers that are
+all killed at once, as on a machine that loses its power. One of four workers that
 gets SIGTERM is TensorFlow's own scenario (failure_handler_test). Of two trainings that begin in one
 directory at the same moment, one is refused.
 """
@@ -20,7 +21,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,20 +29,29 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from frame import Counts, Outcome, Plan, run
 from kills import different_files
-from ledger import start, wait_for_updates
 from processes import Process, cluster_environments, load
 
 MOST_SECONDS = 60.0
 _STEPS = 24
-_HPARAMS = "eval_frequency=6,dropout=0.1"
-_TERMINATIONS = 4
+_FLAGS = (
+    "--problem=algorithmic_copy_decimal40",
+    "--problem_args=max_length=6,train_examples=90,validation_length=2,validation_examples=4",
+    "--hparams_set=ut_tiny",
+    "--log_frequency=1",
+)
+_HPARAMS = (
+    "hidden_size=8,filter_size=8,num_heads=2,num_steps=1,batch_size=48,max_length=8,"
+    "min_length_bucket=4,learning_rate=0.1,keep_checkpoint_max=2,early_stopping_patience=0,"
+    "eval_frequency=6,dropout=0.1"
+)
+_TERMINATIONS, _KILLS = 4, 3
 
 
 class Cluster(NamedTuple):
     """Workers on this machine that train a run together.
 
     Fields:
-      place: folder of the run, the ledgers and the messages.
+      place: folder of the run and the messages.
       count: of the workers.
     """
 
@@ -56,13 +66,19 @@ class Cluster(NamedTuple):
         seeds = [*[5] * (self.count - 1), seed]
         environments = cluster_environments(self.count)
         return [
-            start(self.place, number, _STEPS, _HPARAMS, environments[number], seeds[number])
+            start(self.place, number, seeds[number], environments[number])
             for number in range(self.count)
         ]
 
-    def ledger(self, number: int) -> Path:
-        """What worker `number` writes for each update."""
-        return self.place / f"ledger{number}.jsonl"
+    def wait_for_updates(self, process: Process, count: int) -> bool:
+        """Waits until so many more updates are logged; False if the process ends before."""
+        metrics = self.place / "run" / "metrics.jsonl"
+
+        def logged() -> int:
+            return metrics.read_bytes().count(b'"kind": "train"') if metrics.exists() else 0
+
+        wanted = logged() + count
+        return process.waits_for(lambda: logged() >= wanted)
 
     def failures(self) -> list[str]:
         """Starts all workers and lets them end; sentences about those that fail."""
@@ -87,6 +103,7 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
         for disturbed in (1, 0)
     }
     cases["worker 1 with another seed"] = different
+    cases["SIGKILL to both workers"] = functools.partial(killed, plan.generator("kills"))
     deadline = time.monotonic() + plan.seconds
     for name in plan.chosen(cases):
         if time.monotonic() < deadline:
@@ -99,6 +116,21 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
             counts = Counts(name)
             case(counts, folder, plan.generator(name))
             yield counts
+
+
+def start(
+    place: Path, number: int, seed: int, environment: Mapping[str, str], train_steps: int = _STEPS
+) -> Process:
+    """Starts a worker; its messages are in `place`, and the run."""
+    argv = [
+        *_FLAGS,
+        f"--hparams={_HPARAMS},train_steps={train_steps}",
+        f"--random_seed={seed}",
+        f"--output_dir={place / 'run'}",
+        f"--data_dir={place / 'data'}",
+        f"--tmp_dir={place / 'tmp'}",
+    ]
+    return Process("trainer", argv, place / f"messages{number}.txt", environment)
 
 
 def undisturbed(folder: Path, workers: int) -> Path:
@@ -121,7 +153,7 @@ def disturbed_by_signal(
     """A worker gets SIGKILL or SIGSTOP while it updates, and waits in a collective or computes."""
     processes = cluster.start()
     victim, other = processes[disturbed], processes[1 - disturbed]
-    if not wait_for_updates(victim, cluster.ledger(disturbed), generator.randint(3, 9)):
+    if not cluster.wait_for_updates(victim, generator.randint(3, 9)):
         raise SystemExit(f"{counts.fault}: the worker ended before:\n{victim.text}")
     time.sleep(generator.uniform(0.0, 0.01))
     victim.send(number)
@@ -138,6 +170,17 @@ def different(counts: Counts, cluster: Cluster) -> None:
     judge(counts, processes[0], began, 1)
     processes[1].ends(MOST_SECONDS)
     processes[1].kill()
+
+
+def killed(generator: random.Random, counts: Counts, cluster: Cluster) -> None:
+    """Both workers are killed at one moment, and started again, some times."""
+    for _ in range(_KILLS):
+        processes = cluster.start()
+        cluster.wait_for_updates(processes[0], generator.randint(2, 9))
+        processes[0].ends(generator.uniform(0.0, 0.3))
+        if {process.kill() for process in processes} != {-9}:
+            break
+    counts.note = f"{_KILLS} kills"
 
 
 def judge(counts: Counts, process: Process, began: float, disturbed: int) -> None:
@@ -176,7 +219,7 @@ def terminated(counts: Counts, folder: Path, generator: random.Random) -> None:
         processes = cluster.start()
         victim = generator.randrange(cluster.count)
         updates = generator.randint(1, 6)
-        if not wait_for_updates(processes[victim], cluster.ledger(victim), updates):
+        if not cluster.wait_for_updates(processes[victim], updates):
             break
         began = time.monotonic()
         processes[victim].send(signal.SIGTERM)
@@ -193,7 +236,7 @@ def two_trainings(counts: Counts, folder: Path, generator: random.Random) -> Non
     for number in range(3):
         place, seeds = folder / f"pair{number}", generator.sample(range(100), 2)
         place.mkdir()
-        pair = [start(place, index, 4, _HPARAMS, {}, seed) for index, seed in enumerate(seeds)]
+        pair = [start(place, index, seed, {}, 4) for index, seed in enumerate(seeds)]
         statuses = [process.ends() for process in pair]
         outcome = Outcome("short", f"{statuses}: {pair[0].text}{pair[1].text}")
         if sorted(map(str, statuses)) == ["0", "1"]:

@@ -1,4 +1,4 @@
-"""benchmarks/faults: how outcomes are judged, mistakes in a ledger, samples of two campaigns."""
+"""benchmarks/faults: how outcomes are judged, samples of two campaigns."""
 
 from __future__ import annotations
 
@@ -95,29 +95,3 @@ def test_a_sample_of_bad_lines_is_refused(script, tmp_path, monkeypatch):
     for case in random.Random(0).sample(cases, 80):
         outcome = commands.judged(case, tmp_path)
         assert outcome.kind == "refused", f"{case}: {outcome.said}"
-
-
-@pytest.mark.parametrize(
-    ("updates", "mistake"),
-    [
-        # The second update was lost with its process, and made again.
-        ([[[0, 4, 2]], [[1, 3, 5], [1, 3, 5]], [[5, 4, 3]]], None),
-        ([[[0, 4, 2]], [[1, 3, 4]]], "epoch 0: examples [4] more than once"),
-        ([[[0, 4, 2]], [[1, 3, 5], [1, 5, 3]]], "update 2 of worker 0 was made of different"),
-        ([[[0, 4, 2]]], "3 examples in all updates: less than an epoch"),
-        # An update that was left out after a kill moves the epochs.
-        ([[[0, 1, 2]], [], [[0, 1, 2]], [[3, 4, 5]]], "epoch 0: examples [0, 1, 2] more than once"),
-    ],
-)
-def test_mistakes_in_a_ledger_are_found(script, monkeypatch, updates, mistake):
-    ledger = script("ledger")
-    monkeypatch.setattr(ledger, "EXAMPLES", 6)
-    found = ledger.mistakes_in([dict(enumerate(updates, start=1))], len(updates))
-    assert found[0].startswith(mistake) if mistake else not found
-
-
-def test_a_cut_line_of_a_ledger_spoils_no_other(script, tmp_path):
-    file = tmp_path / "ledger"
-    lines = ['{"step": 1, "examples": [0, 4]}', '{"step": 2, "exam', '{"step": 2, "examples": [3]}']
-    file.write_text("".join(f"\n{line}" for line in lines))
-    assert script("ledger").entries_of(file) == {1: [[0, 4]], 2: [[3]]}
