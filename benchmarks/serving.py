@@ -40,8 +40,12 @@ def server(export_dir: str, batch_size: int, threads: int) -> Iterator[tuple[str
     """The host and port of a server."""
     command = [sys.executable, "-m", "ut_tf.bin.serve", f"--export_dir={export_dir}", "--port=0"]
     sizes = [f"--max_batch_size={batch_size}", f"--num_batch_threads={threads}"]
+    # Nobody reads it: a full pipe would stop the server.
+    command += [*sizes, f"--model_name={MODEL}", "--noaccess_log"]
     with subprocess.Popen(
-        [*command, *sizes, f"--model_name={MODEL}"], stderr=subprocess.PIPE, text=True
+        [*command, *sizes, f"--model_name={MODEL}", "--noaccess_log"],
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stderr is not None

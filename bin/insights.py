@@ -188,12 +188,13 @@ def _write(document: dict[str, Any], values: Any) -> None:
 def _server(values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsPage]) -> WebServer:
     """A server of the page that `pages` will hold."""
     from ut_tf.insights.served_page import LIMITS, insights_routes
-    from ut_tf.web.replies import routed
     from ut_tf.web.server import WebServer
 
-    answer = routed(insights_routes(lambda: pages[0]))
+    routes = insights_routes(lambda: pages[0])
     log = log_of(COMMAND)
-    return WebServer(answer, COMMAND, values.host, values.port, allowed_hosts, LIMITS, log)
+    access_log = log if values.access_log else lambda _: None
+    address = values.host, values.port
+    return WebServer(routes, COMMAND, *address, allowed_hosts, LIMITS, log, access_log)
 
 
 if __name__ == "__main__":

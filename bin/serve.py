@@ -10,8 +10,9 @@ import dataclasses
 import re
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, tell
@@ -30,7 +31,9 @@ from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.serving.versions import newest_saved, saved_versions
 from ut_tf.storage.layout import EXPORT_FOLDER
-from ut_tf.web.replies import Limits, Routes
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
 
 COMMAND = "ut-serve"
 DESCRIPTION = """ut-serve: serves an exported model by TensorFlow Serving's REST protocol, and a
@@ -110,12 +113,13 @@ def main(argv: list[str]) -> None:
     export_dir = _checked_export_dir(values)
     allowed_hosts = checked_allowed_hosts(values)
     give_memory_back()
-    insights = None
+    insights: Sequence[Route] = ()
     if values.output_dir:
         insights = _insights(Run.load(values.output_dir, usr_dir=values.usr_dir))
     from ut_tf.serving.batching import Batcher
     from ut_tf.serving.newest import NewestVersion
     from ut_tf.serving.server import ModelServer
+    from ut_tf.web.guard import Limits
 
     report = log_of(COMMAND)
     limits = Limits(int(values.max_body_mb * 1_000_000), values.timeout)
@@ -131,6 +135,7 @@ def main(argv: list[str]) -> None:
         limits,
         report,
         insights,
+        report if values.access_log else lambda _: None,
     )
     import_tensorflow()
     from ut_tf.serving.served_model import ServedModel
@@ -146,7 +151,7 @@ def main(argv: list[str]) -> None:
             serve_until(stop)
 
 
-def _insights(run: Run) -> Routes:
+def _insights(run: Run) -> Sequence[Route]:
     """The routes of the page of a run's insights, which loads the run when it is first asked
     for.
     """

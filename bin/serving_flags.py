@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.errors import UserError
 from ut_tf.notices import printable
-from ut_tf.web.hosts import Hosts
 
 if TYPE_CHECKING:
     from ut_tf.training.signals import StopRequest
@@ -46,6 +45,13 @@ def address_flags(group: str, port: int, port_aliases: tuple[str, ...] = ()) -> 
             default=port,
             aliases=port_aliases,
         ),
+        Flag(
+            "access_log",
+            "Writes a line about each request to standard error.",
+            group,
+            "boolean",
+            default=True,
+        ),
     )
 
 
@@ -57,6 +63,8 @@ def checked_allowed_hosts(values: Any) -> list[str]:
     """
     if not 0 <= values.port <= 65535:
         raise FlagError(f"--port={values.port}: expected a number from 0 to 65535.")
+    from ut_tf.web.hosts import Hosts
+
     names = [name.strip() for name in values.allowed_hosts.split(",") if name.strip()]
     try:
         Hosts(values.host, names)

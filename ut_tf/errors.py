@@ -86,3 +86,18 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """
     near = [prefix + candidate for candidate in near_names(name, known)]
     return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+def shown(text: Iterable[str], most: int = 100) -> str:
+    """What a client sent, as a message quotes it: the first `most` characters.
+
+    Args:
+      text: a text, or its parts, of which no more are made than are shown.
+      most: characters.
+    """
+    beginning = ""
+    for part in text:
+        beginning += part[: most + 1]
+        if len(beginning) > most:
+            return f"{beginning[:most]}..."
+    return beginning

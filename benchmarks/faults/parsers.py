@@ -223,21 +223,17 @@ def _answers(content: bytes, _folder: Path) -> None:
 
 
 def _requests(content: bytes, _folder: Path) -> None:
+    from starlette.exceptions import HTTPException
+
     from ut_tf.errors import UserError
-    from ut_tf.serving.rest_messages import RequestError, SignatureInfo, parse_path, parse_predict
+    from ut_tf.serving.rest_messages import SignatureInfo, parse_predict
 
     signatures = {"serving_default": SignatureInfo(("inputs",), {})}
 
-    def parse(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except RequestError as error:
-            raise UserError(str(error)) from error
-
-    _both(
-        lambda: parse(lambda: parse_path("POST", content.decode("latin-1"))),
-        lambda: parse(lambda: parse_predict(content, signatures)),
-    )
+    try:
+        parse_predict(content, signatures)
+    except HTTPException as error:
+        raise UserError(str(error)) from error
 
 
 def _both(*calls: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import requests
+from starlette.exceptions import HTTPException
 
 import ut_tf
 from tests.bin.tiny_runs import WORDS, stories_run
@@ -18,7 +19,6 @@ from ut_tf.errors import UserError
 from ut_tf.insights.inspector import Inspector
 from ut_tf.insights.rendering import static_part, to_html
 from ut_tf.insights.served_page import LIMITS, MOST_BYTES, InsightsPage, insights_routes
-from ut_tf.web.replies import RequestError, routed
 from ut_tf.web.server import WebServer
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -106,8 +106,8 @@ def inspector(run: ut_tf.Run) -> Inspector:
 @pytest.fixture(scope="module")
 def server(inspector: Inspector) -> Iterator[WebServer]:
     page = InsightsPage(inspector, inspector.document([]))
-    routes = {**insights_routes(lambda: page), **insights_routes(lambda: page, "/insights/")}
-    with WebServer(routed(routes), "ut-insights", limits=LIMITS) as made:
+    routes = insights_routes(lambda: page) + insights_routes(lambda: page, "/insights/")
+    with WebServer(routes, "ut-insights", limits=LIMITS) as made:
         yield made
 
 
@@ -161,5 +161,5 @@ def test_what_is_refused_never_reaches_the_model(
         b" " * (MOST_BYTES + 1): "at most",
     }
     for body, words in refusals.items():
-        with pytest.raises(RequestError, match=words):
+        with pytest.raises(HTTPException, match=words):
             page.think(body)

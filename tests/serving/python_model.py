@@ -12,7 +12,7 @@ import numpy as np
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
 from ut_tf.serving.server import ModelServer
-from ut_tf.web.replies import Limits
+from ut_tf.web.guard import Limits
 
 TEXT = TensorInfo("DT_STRING", (-1,))
 OUTPUTS = {

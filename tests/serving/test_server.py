@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 
 from tests.serving.python_model import PythonModel, served
 from ut_tf.errors import UserError
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.newest import NewestVersion
 from ut_tf.serving.server import ModelServer
-from ut_tf.web.replies import HTML, Reply
 
 
 def upper(examples):
@@ -223,7 +224,7 @@ def test_the_end_comes_after_the_answers_to_what_has_arrived():
         answers = [clients.submit(post, server, {"instances": [text]}) for text in "abc"]
         wait_for(lambda: sum(map(len, model.calls)) + len(server.batcher._waiting) == 3)
         ending = clients.submit(server.stop)
-        wait_for(server.web.stopping.is_set)
+        wait_for(lambda: server.web.guard.ending)
         assert not ending.done()
         gate.set()
         assert [answer.result()[0] for answer in answers] == [200] * 3
@@ -240,7 +241,10 @@ def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on(
 
 
 def test_the_page_of_insights_is_beside_the_protocol():
-    routes = {("GET", "/insights/"): lambda _: Reply("steps", HTML)}
+    async def steps(_):
+        return HTMLResponse("steps")
+
+    routes = [Route("/insights/", steps)]
     model = PythonModel(SIGNATURES)
     with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=routes) as server:
         assert 'href="insights/"' in requests.get(server.address, timeout=9).text

@@ -18,7 +18,7 @@ from tests.serving.python_model import PythonModel
 from ut_tf.insights.served_page import LIMITS, InsightsPage, insights_routes
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.server import ModelServer
-from ut_tf.web.replies import Limits, routed
+from ut_tf.web.guard import Limits
 from ut_tf.web.server import WebServer
 
 
@@ -102,7 +102,7 @@ def ut_insights(
     inspector: Any = SimpleNamespace(thinkers=[thinker], read=read)
     page = InsightsPage(inspector, synthetic.document("text", []))
     with WebServer(
-        routed(insights_routes(lambda: page)),
+        insights_routes(lambda: page),
         "ut-insights",
         allowed_hosts=allowed_hosts,
         limits=LIMITS,

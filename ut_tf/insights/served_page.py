@@ -3,7 +3,7 @@
 ::
 
     page = InsightsPage(inspector, inspector.document([]))
-    with WebServer(routed(insights_routes(lambda: page)), "ut-insights", limits=LIMITS): ...
+    with WebServer(insights_routes(lambda: page), "ut-insights", limits=LIMITS): ...
 
 GET of the page's folder gives the page; POST of think in it, {"input": text}, gives {"examples":
 [one example]}, or {"error": sentence} with status 400.
@@ -16,9 +16,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
 from ut_tf.errors import UserError, marked_in
 from ut_tf.insights.rendering import to_html, to_json
-from ut_tf.web.replies import HTML, Limits, Reply, RequestError, Routes, redirect
+from ut_tf.web.guard import Limits
 
 if TYPE_CHECKING:
     from ut_tf.insights.inspector import Inspector
@@ -47,12 +53,12 @@ class InsightsPage:
         """The answer to a POST of {"input": text}, as JSON; one thread at a time.
 
         Raises:
-          RequestError: the text is no example of the problem, or several, or too long, or the model
-            is busy.
+          HTTPException: the text is no example of the problem, or several, or too long, or the
+            model is busy.
         """
         text = _input(body)
         if not self._lock.acquire(timeout=LIMITS.timeout):
-            raise RequestError(503, "the model is busy with other inputs: try again later")
+            raise HTTPException(503, "the model is busy with other inputs: try again later")
         try:
             examples = self._inspector.read(text, "the input", single=True)
         except Exception as error:
@@ -60,13 +66,13 @@ class InsightsPage:
             sentence = str(error) if isinstance(error, UserError) else marked_in(error)
             if sentence is None:
                 raise
-            raise RequestError(400, sentence) from error
+            raise HTTPException(400, sentence) from error
         finally:
             self._lock.release()
         return to_json({"examples": examples})
 
 
-def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> Routes:
+def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> list[Route]:
     """The routes of a page.
 
     Args:
@@ -74,29 +80,32 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> Rout
       folder: its path, which ends in "/".
     """
 
-    def loaded() -> InsightsPage:
+    async def loaded() -> InsightsPage:
         try:
-            return page()
+            return await run_in_threadpool(page)
         except UserError as error:
-            raise RequestError(503, str(error)) from error
+            raise HTTPException(503, str(error)) from error
 
-    routes = {
-        ("GET", folder): lambda _: Reply(loaded().html, HTML),
-        ("POST", f"{folder}think"): lambda body: Reply(loaded().think(body)),
-    }
-    if folder == "/":
-        routes["GET", "/index.html"] = routes["GET", "/"]
-    else:
+    async def insights(request: Request) -> Response:
+        del request
+        return HTMLResponse((await loaded()).html.encode("utf-8", "replace"))
+
+    async def think(request: Request) -> Response:
+        answer = await run_in_threadpool((await loaded()).think, await request.body())
+        return Response(answer.encode("utf-8", "replace"), media_type="application/json")
+
+    async def beside(request: Request) -> Response:
         # The page asks for what is beside it, by relative paths.
-        name = folder.rstrip("/")
-        routes["GET", name] = lambda _: redirect(f"{name.rpartition('/')[2]}/")
-    return routes
+        return RedirectResponse(f"{request.url.path.rpartition('/')[2]}/", 308)
+
+    other = Route("/index.html", insights) if folder == "/" else Route(folder.rstrip("/"), beside)
+    return [Route(folder, insights), Route(f"{folder}think", think, methods=["POST"]), other]
 
 
 def _input(body: bytes) -> str:
     """The text in {"input": text}."""
     if len(body) > MOST_BYTES:
-        raise RequestError(
+        raise HTTPException(
             413, f"the request has {len(body)} bytes: expected at most {MOST_BYTES}."
         )
     try:
@@ -105,5 +114,5 @@ def _input(body: bytes) -> str:
         request = None
     text = request.get("input") if isinstance(request, dict) else None
     if not isinstance(text, str):
-        raise RequestError(400, 'the request is not JSON of the form {"input": "text"}.')
+        raise HTTPException(400, 'the request is not JSON of the form {"input": "text"}.')
     return text

@@ -8,6 +8,7 @@ request larger than a batch is cut into several. Needs no TensorFlow.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
@@ -17,9 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from prometheus_client import Histogram
+from starlette.exceptions import HTTPException
 
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo
-from ut_tf.web.replies import RequestError
+
+_SIZES = [2**power for power in range(11)]
 
 
 class Model(Protocol):
@@ -48,11 +52,17 @@ class Batcher:
       max_batch_size: examples in one call; 1: nothing is joined.
       max_waiting: examples that may wait; more requests are refused.
       threads: how many calls run at a time.
+
+    Fields:
+      sizes: examples in each call, for Prometheus.
     """
 
     def __init__(self, max_batch_size: int = 32, max_waiting: int = 1024, threads: int = 1) -> None:
         self.max_batch_size = max_batch_size
         self.max_waiting = max_waiting
+        self.sizes = Histogram(
+            "batch_examples", "In a call of the model.", buckets=_SIZES, registry=None
+        )
         self._waiting: deque[_Piece] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -63,21 +73,21 @@ class Batcher:
         for thread in self._threads:
             thread.start()
 
-    def answer(self, model: Model, signature: str, columns: Columns, timeout: float) -> Outputs:
+    async def answer(
+        self, model: Model, signature: str, columns: Columns, timeout: float
+    ) -> Outputs:
         """The model's outputs for a request.
 
         Raises:
-          RequestError: too much waits already, or `timeout` seconds have passed.
+          HTTPException: too much waits already, or `timeout` seconds have passed.
         """
         pieces = self._cut(model, signature, columns)
         self._put(pieces)
-        deadline = time.monotonic() + timeout
         try:
-            results = [
-                piece.result.result(max(deadline - time.monotonic(), 0.0)) for piece in pieces
-            ]
+            async with asyncio.timeout(timeout):
+                results = [await asyncio.wrap_future(piece.result) for piece in pieces]
         except TimeoutError as error:
-            raise RequestError(
+            raise HTTPException(
                 504, f"Timed out: no answer within {timeout:g} seconds; send fewer texts at once"
             ) from error
         finally:
@@ -102,7 +112,7 @@ class Batcher:
     def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
         size = len(next(iter(columns.values())))
         if size > self.max_waiting:
-            raise RequestError(
+            raise HTTPException(
                 413, f"{size} examples in one request: expected at most {self.max_waiting}"
             )
         step = self.max_batch_size
@@ -119,10 +129,10 @@ class Batcher:
     def _put(self, pieces: list[_Piece]) -> None:
         with self._changed:
             if self._closed:
-                raise RequestError(503, "The server is shutting down")
+                raise HTTPException(503, "The server is shutting down")
             waiting = sum(piece.size for piece in self._waiting if not piece.result.cancelled())
             if waiting + sum(piece.size for piece in pieces) > self.max_waiting:
-                raise RequestError(
+                raise HTTPException(
                     503, f"The queue is full: {waiting} examples wait already; try again later"
                 )
             self._waiting.extend(pieces)
@@ -130,6 +140,7 @@ class Batcher:
 
     def _run(self) -> None:
         while pieces := self._take():
+            self.sizes.observe(sum(piece.size for piece in pieces))
             _answer(pieces)
 
     def _take(self) -> list[_Piece]:

@@ -14,16 +14,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from starlette.exceptions import HTTPException
 
 from ut_tf.data.text.utf8 import surrogate_in
-from ut_tf.web.replies import RequestError, shown
+from ut_tf.errors import shown
 
 DEFAULT_SIGNATURE = "serving_default"
 MOST_TEXT_BYTES = 65_536
@@ -40,11 +39,6 @@ Columns = dict[str, list[bytes]]
 
 Outputs = dict[str, np.ndarray[Any, Any]]
 """The value of each output of a signature, [examples, ...]."""
-
-_PATH = re.compile(
-    r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>\d{1,18}))?"
-    r"(?:/(?P<resource>metadata)|:(?P<method>predict))?"
-)
 
 
 class TensorInfo(NamedTuple):
@@ -71,20 +65,6 @@ class SignatureInfo:
     fields_of_lines: frozenset[str] = frozenset()
 
 
-class Target(NamedTuple):
-    """What a request's path names.
-
-    Fields:
-      model: name of the model.
-      version: number, or None: the highest.
-      action: "predict", "metadata", or "status".
-    """
-
-    model: str
-    version: int | None
-    action: str
-
-
 class Asked(NamedTuple):
     """What the body of a request for predictions asks.
 
@@ -99,33 +79,23 @@ class Asked(NamedTuple):
     by_rows: bool
 
 
-def parse_path(method: str, path: str) -> Target:
-    """The target of a request by its HTTP method and path."""
-    match = _PATH.fullmatch(urllib.parse.unquote(path.partition("?")[0]))
-    action = "" if match is None else match["method"] or match["resource"] or "status"
-    if match is None or (method == "POST") != (action == "predict"):
-        raise RequestError(400, f"Malformed request: {method} {shown(path)}")
-    version = None if match["version"] is None else int(match["version"])
-    return Target(match["model"], version, action)
-
-
 def parse_predict(body: bytes, signatures: Mapping[str, SignatureInfo]) -> Asked:
     """What the body of a request for predictions asks of a model with these signatures."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"JSON Parse error: {error}") from error
+        raise HTTPException(400, f"JSON Parse error: {error}") from error
     if not isinstance(request, dict):
-        raise RequestError(400, f"JSON Value: {_shown(request)} Is not object")
+        raise HTTPException(400, f"JSON Value: {_shown(request)} Is not object")
     name = request.get("signature_name") or DEFAULT_SIGNATURE
     if not isinstance(name, str):
-        raise RequestError(
+        raise HTTPException(
             400,
             f"JSON Value: {_shown(name)} not formatted correctly. 'signature_name' key must be a"
             " string value.",
         )
     if name not in signatures:
-        raise RequestError(
+        raise HTTPException(
             400,
             f'Serving signature name: "{shown(name)}" not found in signature def; the model has'
             f" {', '.join(signatures)}",
@@ -133,7 +103,7 @@ def parse_predict(body: bytes, signatures: Mapping[str, SignatureInfo]) -> Asked
     info = signatures[name]
     if ("instances" in request) == ("inputs" in request):
         problem = "expecting only one of" if "inputs" in request else "Missing"
-        raise RequestError(400, f"{problem} 'inputs' or 'instances' key")
+        raise HTTPException(400, f"{problem} 'inputs' or 'instances' key")
     if "instances" in request:
         return Asked(name, _from_rows(request["instances"], info), True)
     return Asked(name, _from_columns(request["inputs"], info), False)
@@ -149,12 +119,12 @@ def predict_json(outputs: Outputs, by_rows: bool) -> str:
 
 
 def check_read(outputs: Outputs) -> None:
-    """Raises RequestError where the outputs are of one example that could not be read; of several,
+    """Raises HTTPException where the outputs are of one example that could not be read; of several,
     each has its own error.
     """
     errors = outputs.get(ERROR)
     if errors is not None and errors.shape == (1,) and errors[0]:
-        raise RequestError(400, errors[0].decode("utf-8", "replace"))
+        raise HTTPException(400, errors[0].decode("utf-8", "replace"))
 
 
 def metadata_json(model: str, version: int, signatures: Mapping[str, SignatureInfo]) -> str:
@@ -189,7 +159,7 @@ def status_json(version: int) -> str:
 def _from_rows(instances: Any, info: SignatureInfo) -> Columns:
     inputs = info.inputs
     if not isinstance(instances, list) or not instances:
-        raise RequestError(
+        raise HTTPException(
             400,
             f"JSON Value: {_shown(instances)} Expecting 'instances' to be a list/array with one"
             " value or more",
@@ -200,7 +170,7 @@ def _from_rows(instances: Any, info: SignatureInfo) -> Columns:
         if len(inputs) == 1 and not _is_named(row):
             row = {inputs[0]: row}
         if not isinstance(row, dict) or row.keys() != columns.keys():
-            raise RequestError(
+            raise HTTPException(
                 400,
                 f"{where} JSON object: {_shown(row)} keys must be equal to: {','.join(inputs)}",
             )
@@ -214,7 +184,7 @@ def _from_columns(values: Any, info: SignatureInfo) -> Columns:
     if len(inputs) == 1 and not _is_named(values):
         values = {inputs[0]: values}
     if not isinstance(values, dict) or values.keys() != set(inputs):
-        raise RequestError(
+        raise HTTPException(
             400,
             f"JSON Value: {_shown(values)} Expecting 'inputs' to be an object with the keys:"
             f" {','.join(inputs)}",
@@ -223,12 +193,12 @@ def _from_columns(values: Any, info: SignatureInfo) -> Columns:
     for name in inputs:
         where = f"Failed to process '{name}' of 'inputs' object."
         if not isinstance(values[name], list):
-            raise RequestError(400, f"{where} JSON Value: {_shown(values[name])} is not a list")
+            raise HTTPException(400, f"{where} JSON Value: {_shown(values[name])} is not a list")
         takes_lines = name in info.fields_of_lines
         columns[name] = [_text(value, where, takes_lines) for value in values[name]]
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
-        raise RequestError(400, f"Expecting lists of one size in 'inputs' object but got: {sizes}")
+        raise HTTPException(400, f"Expecting lists of one size in 'inputs' object but got: {sizes}")
     return columns
 
 
@@ -243,7 +213,7 @@ def _text(value: Any, where: str, takes_lines: bool) -> bytes:
     else:
         text = _bytes(value, where)
     if len(text) > MOST_TEXT_BYTES:
-        raise RequestError(
+        raise HTTPException(
             413, f"{where} The text has {len(text)} bytes: expected at most {MOST_TEXT_BYTES}"
         )
     return text
@@ -254,14 +224,14 @@ def _bytes(value: Any, where: str) -> bytes:
         half = surrogate_in(value)
         if half:
             told = f"{where} The text has {half}, half of a surrogate pair and no character"
-            raise RequestError(400, told)
+            raise HTTPException(400, told)
         return value.encode("utf-8")
     if isinstance(value, dict) and isinstance(value.get("b64"), str):
         try:
             return base64.b64decode(value["b64"], validate=True)
         except (binascii.Error, ValueError) as error:
-            raise RequestError(400, f"{where} Unable to base64 decode") from error
-    raise RequestError(400, f"{where} JSON Value: {_shown(value)} is not of expected type: string")
+            raise HTTPException(400, f"{where} Unable to base64 decode") from error
+    raise HTTPException(400, f"{where} JSON Value: {_shown(value)} is not of expected type: string")
 
 
 def _json_values(name: str, array: np.ndarray[Any, Any]) -> list[Any]:

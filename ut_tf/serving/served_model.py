@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from starlette.exceptions import HTTPException
 from tensorflow.core.framework import types_pb2
 
 from ut_tf.errors import UserError, marked_in
@@ -25,7 +26,6 @@ from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorI
 from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.storage.files import read_bounded
 from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
-from ut_tf.web.replies import RequestError
 
 _SAMPLE = b"1 2 3"
 # What TensorFlow writes before the reason of an error.
@@ -62,10 +62,10 @@ class ServedModel:
         """Calls a signature once: TensorFlow optimizes its graph then."""
         try:
             self.answer(name, {field: [_SAMPLE] for field in info.inputs})
-        except RequestError as error:
+        except HTTPException as error:
             raise UserError(
-                f"{folder} cannot be run here (signature {name}: {error}): export the run again on"
-                " a machine like this one."
+                f"{folder} cannot be run here (signature {name}: {error.detail}): export the run"
+                " again on a machine like this one."
             ) from error
 
     @property
@@ -77,7 +77,7 @@ class ServedModel:
         """The outputs of a signature for the texts of its inputs.
 
         Raises:
-          RequestError: the model reports an error.
+          HTTPException: the model reports an error.
         """
         tensors = {
             name: tf.constant(texts, tf.string, [len(texts)]) for name, texts in columns.items()
@@ -85,11 +85,13 @@ class ServedModel:
         try:
             outputs = self._functions[signature](**tensors)
         except tf.errors.ResourceExhaustedError as error:
-            raise RequestError(503, "Out of memory; send fewer or shorter texts at once") from error
+            raise HTTPException(
+                503, "Out of memory; send fewer or shorter texts at once"
+            ) from error
         except tf.errors.OpError as error:
             wrong_input = isinstance(error, tf.errors.InvalidArgumentError)
             message = marked_in(error) or _reason(error)
-            raise RequestError(400 if wrong_input else 500, message) from error
+            raise HTTPException(400 if wrong_input else 500, message) from error
         return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
 
 

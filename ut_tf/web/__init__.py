@@ -1,1 +1,1 @@
-"""A web server within limits of size, time and number; the routes are handed in."""
+"""Web pages and models on Starlette and uvicorn, within limits of size, time and number."""

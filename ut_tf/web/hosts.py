@@ -15,10 +15,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from email.message import Message
 
-from ut_tf.errors import UserError
-from ut_tf.web.replies import RequestError, shown
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+
+from ut_tf.errors import UserError, shown
 
 ANY = "*"
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/@\[\],]+)(?::\d{1,5})?", re.IGNORECASE)
@@ -44,41 +45,40 @@ class Hosts:
         self._any_address = not bound or _is_address(bound, "is_unspecified")
         self._names = {bound, *(_named(name) for name in allowed if name != ANY)}
 
-    def check(self, method: str, headers: Message, is_needed: bool) -> None:
+    def check(self, method: str, headers: Headers) -> None:
         """Compares the names in a request with those of the server.
 
         Args:
           method: of HTTP.
-          headers: of the request.
-          is_needed: whether a request must have a Host header, as of HTTP/1.1.
+          headers: of the request; that of HTTP/1.0 may lack a Host.
 
         Raises:
-          RequestError: there is no Host header, or more than one, its name is not a name of the
-            server, or the page of another host asks.
+          HTTPException: there is more than one Host header, its name is not a name of the server,
+            or the page of another host asks.
         """
-        host = self._checked_host(headers.get_all("Host", []), is_needed)
+        host = self._checked_host(headers.getlist("Host"))
         if not self._any:
             self._check_page(method, headers, host)
 
-    def _checked_host(self, given: Sequence[str], is_needed: bool) -> str:
-        if not given and not is_needed:
+    def _checked_host(self, given: Sequence[str]) -> str:
+        if not given:
             return ""
         match = _HOST.fullmatch(given[0].strip()) if len(given) == 1 else None
         if match is None:
-            raise RequestError(400, "Host: expected one header with the name of the server")
+            raise HTTPException(400, "Host: expected one header with the name of the server")
         name = _plain(match["name"])
         is_address = self._any_address and _is_address(name)
         if not (self._any or name in self._names or _is_own(name) or is_address):
-            raise RequestError(
+            raise HTTPException(
                 403,
                 f"the host {shown(name)} is not a name of this server: add it to"
                 " `allowed_hosts`, or ask for localhost on the machine of the server.",
             )
         return name
 
-    def _check_page(self, method: str, headers: Message, host: str) -> None:
+    def _check_page(self, method: str, headers: Headers, host: str) -> None:
         """Refuses the page of another host; only the server's own pages may ask, on any port."""
-        origins = headers.get_all("Origin", [])
+        origins = headers.getlist("Origin")
         if not origins:
             # Images and frames have no Origin. A link that somebody follows may lead here.
             is_link = method == "GET" and headers.get("Sec-Fetch-Dest") == "document"
@@ -89,7 +89,7 @@ class Hosts:
         if name and (name in self._names or name == host or (_is_own(name) and _is_own(host))):
             return
         page = f"the page of {shown(', '.join(origins))}" if origins else "the page of another host"
-        raise RequestError(
+        raise HTTPException(
             403, f"{page} may not ask this server: add its name to `allowed_hosts` if it may."
         )
 

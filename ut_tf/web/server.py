@@ -2,54 +2,56 @@
 
 ::
 
-    with WebServer(routed({("GET", "/"): page}), "ut-insights", port=8008) as server:
+    with WebServer([Route("/", page)], "ut-insights", port=8008) as server:
         print(server.address)
         ...                    # until it is to end
 
-Each connection has a thread. The end is orderly: no new connections, then the answers to all
-requests that have arrived, then the sockets are closed. It takes a bounded time, whatever a client
-sends or a model computes.
+uvicorn answers in a thread of its own. Neither that nor the threads that it starts hold the end of
+the process. The end is orderly: no new connections, then the answers to all requests that have
+arrived, then the sockets are closed. It takes a bounded time, whatever a client sends or a model
+computes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-import functools
+import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
-from http.server import ThreadingHTTPServer
-from typing import Any, Self
+from typing import Self
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ut_tf.errors import UserError
-from ut_tf.web.connection import Connection, Service
+from ut_tf.version import __version__
+from ut_tf.web.guard import MOST_HEAD_BYTES, REST_SECONDS, Guard, Limits, error_response
 from ut_tf.web.hosts import Hosts
-from ut_tf.web.replies import JSON, Answer, Limits, error_json
 
 LOCAL = "127.0.0.1"
-LONGEST_END = 15.0
+LONGEST_END = 15
 """Seconds of the end of a server; whoever runs servers kills those that take 30."""
-_ARRIVING_SECONDS = 2.0
-_BUSY = error_json("all connections of the server are in use: try again later").encode()
-_BUSY_HEAD = (
-    f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\n"
-    f"Content-Length: {len(_BUSY)}\r\nConnection: close\r\n\r\n"
-).encode()
+_JOIN_SECONDS = 1.0
 
 
 class WebServer:
-    """A context in which requests are answered.
+    """A context in which requests are answered, also at /healthz and /metrics.
 
     Args:
-      answer: answers each request; called from several threads.
+      routes: of Starlette.
       name: of the program.
       host: address to listen at; 127.0.0.1: this machine alone.
       port: 0: any that is free.
       allowed_hosts: names besides `host` and localhost under which the server answers; "*": any.
       limits: of requests.
       report: called with the trace of an error that is not a client's.
+      log: called with a line about each request.
 
     Raises:
       UserError: the address cannot be listened at, or one of `allowed_hosts` is no name.
@@ -57,108 +59,169 @@ class WebServer:
 
     def __init__(
         self,
-        answer: Answer,
+        routes: Sequence[Route],
         name: str,
         host: str = LOCAL,
         port: int = 0,
         allowed_hosts: Sequence[str] = (),
         limits: Limits | None = None,
         report: Callable[[str], None] = print,
+        log: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.limits = limits or Limits()
         host = host.strip("[]")
-        self._service = Service(name, answer, Hosts(host, allowed_hosts), self.limits, report)
-        try:
-            self._listener = _Listener(host, port, self._service)
-        except (OSError, OverflowError, UnicodeError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise UserError(
-                f"`port`={port} of `host`={host} cannot be listened at ({reason}): name another"
-                " one; 0 is any free port."
-            ) from error
-        self._answers = False
-        self.port = self._listener.server_port
+        own = [Route("/healthz", _healthz), Route("/metrics", self._metrics)]
+        handlers = {HTTPException: _refusal, Exception: _failure}
+        app = Starlette(routes=[*own, *routes], exception_handlers=handlers)
+        self.guard = Guard(app, Hosts(host, allowed_hosts), limits or Limits(), report, log)
+        config = uvicorn.Config(
+            self.guard,
+            loop="asyncio",
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            # Others tell of clients' mistakes.
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            headers=[("Server", f"{name}/{__version__}")],
+            h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+            timeout_graceful_shutdown=LONGEST_END,
+        )
+        self._server = _Server(config)
+        connections = Gauge("http_connections", "Open.", registry=self.guard.registry)
+        connections.set_function(lambda: len(self._server.server_state.connections))
+        self._socket = _listening(host, port)
+        self._thread: threading.Thread | None = None
+        self.port = self._socket.getsockname()[1]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._listener.serve_forever, args=(0.05,), daemon=True).start()
-        self._answers = True
+        arguments = ([self._socket],)
+        self._thread = threading.Thread(target=self._server.run, args=arguments, daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    @property
-    def stopping(self) -> threading.Event:
-        """Set when nothing new is accepted any more."""
-        return self._service.stopping
-
     def stop(self) -> None:
         """Answers all requests that have arrived, within ``LONGEST_END``, and ends; outside the
         context it closes the port alone.
         """
-        if self._answers:
-            self._listener.shutdown()
-            self._listener.accept_waiting()
-            # A request that was sent with its connection has arrived by then.
-            time.sleep(0.1)
-            self.stopping.set()
-            self._service.arriving.wait(_ARRIVING_SECONDS)
-            self._service.answering.wait(LONGEST_END - _ARRIVING_SECONDS)
-            self._answers = False
-        self._listener.server_close()
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(LONGEST_END + _JOIN_SECONDS)
+        self._socket.close()
+
+    async def _metrics(self, request: Request) -> Response:
+        del request
+        numbers = generate_latest(self.guard.registry)
+        return Response(numbers, media_type=CONTENT_TYPE_LATEST)
 
 
-class _Listener(ThreadingHTTPServer):
-    """Accepts connections, a bounded number at a time."""
+async def _healthz(request: Request) -> Response:
+    del request
+    return PlainTextResponse("ok")
 
-    daemon_threads = True
-    request_queue_size = 1024
 
-    def __init__(self, host: str, port: int, service: Service) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._free = threading.BoundedSemaphore(service.limits.connections)
-        self._none_waits = False
-        # Texts of the library are worded in a connection's thread as in the one that began.
-        self._context = contextvars.copy_context()
-        super().__init__((host, port), functools.partial(Connection, service))
+async def _refusal(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    return error_response(error.status_code, error.detail)
 
-    def server_bind(self) -> None:
-        """Binds without asking a name server for this machine's name."""
-        socket.socket.bind(self.socket, self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
-    def accept_waiting(self) -> None:
-        """Accepts the connections that wait at the socket already."""
-        self.timeout = 0.0
-        while not self._none_waits:
-            self.handle_request()
+async def _failure(request: Request, error: Exception) -> Response:
+    del request
+    return error_response(500, f"{type(error).__name__}: the server's log says more")
 
-    def handle_timeout(self) -> None:
-        self._none_waits = True
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            self._refuse(request)
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (")[0].lower()
+        raise UserError(
+            f"`port`={port} of `host`={host} cannot be listened at ({reason}): name another"
+            " one; 0 is any free port."
+        ) from error
+    # Its connections have it, too: head and body of an answer are sent one by one.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which answers what was sent before its end, and then waits for nobody."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        # A request that was sent with its connection has arrived by then.
+        await asyncio.sleep(0.1)
+        assert isinstance(self.config.app, Guard)
+        self.config.app.end()
+        await super().shutdown(sockets)
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
+
+
+class _Connection(H11Protocol):
+    """uvicorn's connection, of which there is a number, with deadlines for what does not reach the
+    routes: the head of a request, and the reading of an answer.
+    """
+
+    _is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        assert isinstance(self.config.app, Guard)
+        self._limits = self.config.app.limits
+        self._deadline = self.loop.call_later(self._limits.timeout, self._expire)
+        if len(self.connections) > self._limits.connections:
+            self._refuse(503, "all connections of the server are in use: try again later")
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_refused:
+            super().data_received(data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that sends no more may still read its answer."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        self.cycle.more_body = self.cycle.keep_alive = False
+        self.cycle.message_event.set()
+        return True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._unset_keepalive_if_required()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(self._limits.timeout, self._expire)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP."""
+        self._refuse(400, msg)
+
+    def _expire(self) -> None:
+        # Requests that are being answered have deadlines of their own.
+        if self.cycle is None or self.cycle.response_complete or self.flow.write_paused:
+            self.transport.abort()
+
+    def _refuse(self, status: int, message: str) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()
             return
-        try:
-            super().process_request(request, client_address)
-        except (RuntimeError, MemoryError):
-            # The machine has no room for another thread.
-            self._free.release()
-            self._refuse(request)
-
-    def _refuse(self, request: Any) -> None:
-        with contextlib.suppress(OSError):
-            request.sendall(_BUSY_HEAD + _BUSY)
-        self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            self._context.copy().run(super().process_request_thread, request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing: a client has gone. What fails in a request is reported there."""
+        self._is_refused = True
+        response = error_response(status, message)
+        lines = [b"%s: %s" % header for header in response.raw_headers]
+        head = b"\r\n".join([b"HTTP/1.1 %d Refused" % status, b"connection: close", *lines])
+        self.transport.write(head + b"\r\n\r\n" + bytes(response.body))
+        self.transport.write_eof()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(REST_SECONDS, self.transport.abort)
