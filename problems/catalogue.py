@@ -1,69 +1,21 @@
-"""The names of all problems. Nothing is imported until a name is looked up."""
+"""The names of all problems. Nothing is imported until a name is looked up.
+
+Of each class the table below holds the names of its arguments, so that a misspelt one is refused
+before TensorFlow is loaded, and those that name files (``Problem.file_arguments``). A test compares
+both with the class.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from ut_tf.problems.argument_names import ARGUMENT_NAMES
 from ut_tf.registry import Entry
 
-_ALGORITHMIC = "ut_tf.problems.algorithmic.problem:Algorithmic"
-_BABI = "ut_tf.problems.babi.problem:BabiQA"
-_SIMULATED = "ut_tf.problems.babi.simulator.supporting_facts:SimulatedBabi"
-_SIMULATED_TASKS = "ut_tf.problems.babi.simulator.tasks:SimulatedTasks"
-_CLASSIFY_FILES = "ut_tf.problems.own_files.classify:ClassifyFiles"
-_FILES = "ut_tf.problems.translation.own_files:TranslateFiles"
-_LAMBADA = {
-    "lm": "ut_tf.problems.lambada.language_model:LambadaLM",
-    "rc": "ut_tf.problems.lambada.reading:LambadaRC",
-}
-_LM_FILES = "ut_tf.problems.own_files.language_model:LmFiles"
-_LTE = "ut_tf.problems.lte.problem:LearningToExecute"
-_MULTI30K = "ut_tf.problems.translation.multi30k:TranslateMulti30k"
-_WMT = "ut_tf.problems.translation.wmt14:TranslateWmt14"
-_NEXT_WORD = "ut_tf.problems.agreement.problem:SvaLanguageModeling"
-_NUMBER = "ut_tf.problems.agreement.problem:SvaNumberPrediction"
-_PARSING = "ut_tf.problems.parsing.problem:Parsing"
-_PREFIX_SUMS = "ut_tf.problems.reasoning.prefix_sums:PrefixSums"
-_SUDOKU = "ut_tf.problems.reasoning.sudoku:Sudoku"
 _BASES = {"binary": 2, "decimal": 10}
 # tensor2tensor calls copying "identity".
 _OPERATIONS = {"copy": "copy", "identity": "copy", "reverse": "reverse", "addition": "addition"}
 _ALL_TASKS = tuple(range(1, 21))
-# ``Problem.file_arguments`` of the classes, for who must know them without importing the classes.
-_SIDES = [f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target")]
-_FILE_ARGUMENTS = {
-    _FILES: {"vocab_file": "file", **dict.fromkeys((f"{side}_files" for side in _SIDES), "files")},
-    _CLASSIFY_FILES: {
-        "vocab_file": "file",
-        **dict.fromkeys((f"{side}_files" for side in _SIDES), "files"),
-    },
-    _LM_FILES: {
-        "vocab_file": "file",
-        **dict.fromkeys((f"{part}source_files" for part in ("", "dev_", "test_")), "files"),
-    },
-    _MULTI30K: {"vocab_file": "file"},
-    _WMT: {"vocab_file": "file"},
-    _PARSING: dict.fromkeys(("train_trees", "dev_trees", "test_trees"), "files"),
-}
-_GROUPS = {
-    _ALGORITHMIC: "algorithmic",
-    _BABI: "babi",
-    _SIMULATED: "babi_sim",
-    _SIMULATED_TASKS: "babi_sim",
-    _LTE: "lte",
-    _PREFIX_SUMS: "reasoning",
-    _SUDOKU: "reasoning",
-    _NEXT_WORD: "agreement",
-    _NUMBER: "agreement",
-    **dict.fromkeys(_LAMBADA.values(), "lambada"),
-    _PARSING: "parsing",
-    _CLASSIFY_FILES: "own_files",
-    _LM_FILES: "own_files",
-    _FILES: "translation",
-    _MULTI30K: "translation",
-    _WMT: "translation",
-}
 
 GROUPS = {
     "algorithmic": "copy, reverse and addition of digits, trained on lengths 1 to 40",
@@ -81,286 +33,325 @@ GROUPS = {
 }
 
 
-def _entry(target: str, name: str, description: str, **arguments: Any) -> tuple[str, Entry]:
-    entry = Entry(
-        target,
-        description,
-        {**arguments, "name": name},
-        group=_GROUPS[target],
-        file_arguments=_FILE_ARGUMENTS.get(target, {}),
-        argument_names=ARGUMENT_NAMES[target],
-    )
-    return name, entry
+class _Class(NamedTuple):
+    """A class of problems.
+
+    Fields:
+      target: its module in ut_tf.problems and its name.
+      group: one of ``GROUPS``.
+      arguments: their names, with blanks between.
+      files: the arguments that name files.
+    """
+
+    target: str
+    group: str
+    arguments: str
+    files: Mapping[str, str] = {}
+
+    def entry(self, name: str, description: str, arguments: Mapping[str, Any]) -> Entry:
+        """The entry of a problem of this class."""
+        return Entry(
+            f"ut_tf.problems.{self.target}",
+            description,
+            {**arguments, "name": name},
+            group=self.group,
+            file_arguments=self.files,
+            argument_names=tuple(self.arguments.split()),
+        )
 
 
-def _algorithmic() -> dict[str, Entry]:
-    return dict(
-        _entry(
+_TRAINED = "source_files target_files"
+_JUDGED = "dev_source_files dev_target_files test_source_files test_target_files"
+_SUBWORDS = "vocab_size subword_model vocab_file"
+_TRANSLATION = (
+    f"{_SUBWORDS} max_characters max_length_ratio subword_dropout reverse processes"
+    " beam_pipeline_options"
+)
+_LAMBADA = "control train_files tokenize vocab_size min_books unknown_words evaluate_on"
+_TREES = "train_trees dev_trees test_trees"
+_TEXT_FILES = "source_files dev_source_files test_source_files"
+_PAIR_FILES = dict.fromkeys(f"{_TRAINED} {_JUDGED}".split(), "files")
+_VOCABULARY = {"vocab_file": "file"}
+
+_ALGORITHMIC = _Class(
+    "algorithmic.problem:Algorithmic",
+    "algorithmic",
+    "operation base max_length train_examples validation_length validation_examples test_examples"
+    " long_test_examples disjoint_splits",
+)
+_BABI = _Class(
+    "babi.problem:BabiQA",
+    "babi",
+    "tasks size form max_facts simulated_tasks simulated_questions exchange_words exclude_official"
+    " disjoint_splits",
+)
+_OWN_WORLD = _Class(
+    "babi.simulator.supporting_facts:SimulatedBabi",
+    "babi_sim",
+    "supporting_facts story_length questions_per_story train_questions test_questions seed"
+    " disjoint_splits",
+)
+_SIMULATED = _Class(
+    "babi.simulator.tasks:SimulatedTasks",
+    "babi_sim",
+    "tasks train_questions test_questions story_length distractors questions_per_story seed form"
+    " max_facts disjoint_splits",
+)
+_LTE = _Class(
+    "lte.problem:LearningToExecute",
+    "lte",
+    "task form length nesting operations train_operations little_endian target_share train_examples"
+    " validation_examples test_examples",
+)
+_SUDOKU = _Class(
+    "reasoning.sudoku:Sudoku",
+    "reasoning",
+    "digits min_blanks max_blanks train_puzzles validation_puzzles test_puzzles seed",
+)
+_PREFIX_SUMS = _Class(
+    "reasoning.prefix_sums:PrefixSums",
+    "reasoning",
+    "max_length train_examples validation_length validation_examples test_examples disjoint_splits",
+)
+_NEXT_WORD = _Class("agreement.problem:SvaLanguageModeling", "agreement", "source disjoint_splits")
+_NUMBER = _Class("agreement.problem:SvaNumberPrediction", "agreement", "source disjoint_splits")
+_LAMBADA_LM = _Class("lambada.language_model:LambadaLM", "lambada", f"{_LAMBADA} window")
+_LAMBADA_RC = _Class(
+    "lambada.reading:LambadaRC",
+    "lambada",
+    f"{_LAMBADA} passages longest folds fold disjoint_splits",
+)
+_PARSING = _Class(
+    "parsing.problem:Parsing",
+    "parsing",
+    f"{_TREES} vocab_words leaves disjoint_splits",
+    dict.fromkeys(_TREES.split(), "files"),
+)
+_CLASSIFY_FILES = _Class(
+    "own_files.classify:ClassifyFiles",
+    "own_files",
+    f"{_TRAINED} {_JUDGED} {_SUBWORDS} max_subwords fit_vocabulary disjoint_splits",
+    _VOCABULARY | _PAIR_FILES,
+)
+_LM_FILES = _Class(
+    "own_files.language_model:LmFiles",
+    "own_files",
+    f"{_TEXT_FILES} {_SUBWORDS} window keep_blanks fit_vocabulary disjoint_splits",
+    _VOCABULARY | dict.fromkeys(_TEXT_FILES.split(), "files"),
+)
+_TRANSLATE_FILES = _Class(
+    "translation.own_files:TranslateFiles",
+    "translation",
+    f"{_TRAINED} {_JUDGED} {_TRANSLATION} fit_vocabulary disjoint_splits",
+    _VOCABULARY | _PAIR_FILES,
+)
+_WMT = _Class(
+    "translation.wmt14:TranslateWmt14",
+    "translation",
+    f"language default_vocab_size {_TRANSLATION}",
+    _VOCABULARY,
+)
+_MULTI30K = _Class(
+    "translation.multi30k:TranslateMulti30k", "translation", f"language {_TRANSLATION}", _VOCABULARY
+)
+
+_Rows = dict[str, tuple[_Class, str, dict[str, Any]]]
+"""By name: class, description, arguments."""
+
+
+def _algorithmic() -> _Rows:
+    return {
+        f"algorithmic_{name}_{digits}40": (
             _ALGORITHMIC,
-            f"algorithmic_{name}_{digits}40",
             f"{operation} of {digits} digits, trained on lengths 1..40"
             + (" (tensor2tensor's name)" if name != operation else ""),
-            operation=operation,
-            base=base,
+            {"operation": operation, "base": base},
         )
         for name, operation in _OPERATIONS.items()
         for digits, base in _BASES.items()
-    )
+    }
 
 
-def _babi() -> dict[str, Entry]:
-    entries = [
-        _entry(
-            _BABI,
-            "babi_qa",
-            "bAbI, all twenty tasks jointly, 10,000 training questions each",
-            size="10k",
-        ),
-        _entry(
-            _BABI,
-            "babi_qa_1k",
-            "bAbI, all twenty tasks jointly, 1,000 training questions each",
-            size="1k",
-        ),
-    ]
+def _babi() -> _Rows:
+    jointly = "bAbI, all twenty tasks jointly, {} training questions each"
+    rows: _Rows = {
+        "babi_qa": (_BABI, jointly.format("10,000"), {"size": "10k"}),
+        "babi_qa_1k": (_BABI, jointly.format("1,000"), {"size": "1k"}),
+    }
     for size in ("1k", "10k"):
-        form: dict[str, Any] = {"size": size, "form": "tokens"}
-        entries.append(
-            _entry(
-                _BABI,
-                f"babi_qa_concat_all_tasks_{size}",
-                f"bAbI, all tasks jointly, {size}, as one sequence",
-                **form,
-            )
+        tokens = {"size": size, "form": "tokens"}
+        as_one = f"{size}, as one sequence"
+        rows[f"babi_qa_concat_all_tasks_{size}"] = (
+            _BABI,
+            f"bAbI, all tasks jointly, {as_one}",
+            tokens,
         )
         for task in _ALL_TASKS:
-            entries.append(
-                _entry(
+            alone, tasks = f"bAbI, task {task} alone", {"tasks": (task,)}
+            rows |= {
+                f"babi_qa_task{task}_{size}": (_BABI, f"{alone}, {size}", {"size": size, **tasks}),
+                f"babi_qa_concat_task{task}_{size}": (
                     _BABI,
-                    f"babi_qa_task{task}_{size}",
-                    f"bAbI, task {task} alone, {size}",
-                    size=size,
-                    tasks=(task,),
-                )
-            )
-            entries.append(
-                _entry(
-                    _BABI,
-                    f"babi_qa_concat_task{task}_{size}",
-                    f"bAbI, task {task} alone, {size}, as one sequence",
-                    tasks=(task,),
-                    **form,
-                )
-            )
-    return dict(entries)
+                    f"{alone}, {as_one}",
+                    {**tasks, **tokens},
+                ),
+            }
+    return rows
 
 
-def _simulated() -> dict[str, Entry]:
+def _simulated() -> _Rows:
     own_world = "simulated stories in bAbI's format with 1 to 3 supporting facts; needs no download"
-    return dict(
-        [
-            _entry(_SIMULATED, "babi_sim", own_world),
-            _entry(
-                _SIMULATED_TASKS,
-                "babi_sim_all_tasks",
-                "bAbI, all twenty tasks jointly, simulated; needs no download",
-            ),
-            *(
-                _entry(
-                    _SIMULATED_TASKS,
-                    f"babi_sim_task{task}",
-                    f"bAbI, task {task} alone, simulated; needs no download",
-                    tasks=(task,),
-                )
-                for task in _ALL_TASKS
-            ),
-        ]
-    )
+    told = "simulated; needs no download"
+    return {
+        "babi_sim": (_OWN_WORLD, own_world, {}),
+        "babi_sim_all_tasks": (_SIMULATED, f"bAbI, all twenty tasks jointly, {told}", {}),
+        **{
+            f"babi_sim_task{task}": (
+                _SIMULATED,
+                f"bAbI, task {task} alone, {told}",
+                {"tasks": (task,)},
+            )
+            for task in _ALL_TASKS
+        },
+    }
 
 
-def _learning_to_execute() -> dict[str, Entry]:
+def _learning_to_execute() -> _Rows:
     computes = {
         "program": "arithmetic, conditions and loops",
         "control": "conditions and loops",
         "addition": "sums",
     }
     memorises = {"copy": "copied", "double": "written twice", "reverse": "reversed"}
-    return dict(
-        [
-            *(
-                _entry(_LTE, f"lte_{task}", f"learning to execute: programs of {what}", task=task)
-                for task, what in computes.items()
-            ),
-            *(
-                _entry(
-                    _LTE,
-                    f"lte_{task}",
-                    f"learning to execute: strings of up to 55 digits, to be {what}",
-                    task=task,
-                )
-                for task, what in memorises.items()
-            ),
-            *(
-                _entry(
-                    _LTE,
-                    f"lte_zaremba_{task}",
-                    f"learning to execute: Python programs with variables and print, of {what}",
-                    task=task,
-                    form="statements",
-                )
-                for task, what in computes.items()
-            ),
-        ]
-    )
-
-
-def _reasoning() -> dict[str, Entry]:
-    return dict(
-        [
-            *(
-                _entry(
-                    _SUDOKU,
-                    f"sudoku_{digits}x{digits}",
-                    f"Sudoku with {digits} digits, by number of blank cells; needs no download",
-                    digits=digits,
-                )
-                for digits in (4, 6)
-            ),
-            _entry(
-                _PREFIX_SUMS,
-                "prefix_sums_32",
-                "prefix sums of bits modulo 2, trained on lengths 1..32",
-                max_length=32,
-            ),
-        ]
-    )
-
-
-def _agreement() -> dict[str, Entry]:
-    return dict(
-        [
-            _entry(
-                _NEXT_WORD,
-                "sva_language_modeling",
-                "agreement of subject and verb: next word, the right form of the verb against the"
-                " wrong one",
-            ),
-            _entry(
-                _NUMBER,
-                "sva_number_prediction",
-                "agreement of subject and verb: singular or plural, from the words before the verb",
-            ),
-        ]
-    )
-
-
-def _lambada() -> dict[str, Entry]:
-    forms = {
-        "lm": "a language model's last words",
-        "rc": "the last word chosen among those of the context",
+    programs = "learning to execute: programs of"
+    strings = "learning to execute: strings of up to 55 digits, to be"
+    python = "learning to execute: Python programs with variables and print, of"
+    return {
+        **{
+            f"lte_{task}": (_LTE, f"{programs} {what}", {"task": task})
+            for task, what in computes.items()
+        },
+        **{
+            f"lte_{task}": (_LTE, f"{strings} {what}", {"task": task})
+            for task, what in memorises.items()
+        },
+        **{
+            f"lte_zaremba_{task}": (_LTE, f"{python} {what}", {"task": task, "form": "statements"})
+            for task, what in computes.items()
+        },
     }
-    return dict(
-        _entry(
-            _LAMBADA[form],
-            f"lambada_{form}{'_control' if control else ''}",
+
+
+def _lambada() -> _Rows:
+    forms = {
+        "lm": (_LAMBADA_LM, "a language model's last words"),
+        "rc": (_LAMBADA_RC, "the last word chosen among those of the context"),
+    }
+    return {
+        f"lambada_{form}{'_control' if control else ''}": (
+            of,
             f"LAMBADA: {what}" + (", evaluated on the control passages" if control else ""),
-            control=control,
+            {"control": control},
         )
-        for form, what in forms.items()
+        for form, (of, what) in forms.items()
         for control in (False, True)
-    )
+    }
 
 
-def _parsing() -> dict[str, Entry]:
-    entries = [
-        _entry(
-            _PARSING,
-            "parse_ptb",
-            "constituency parsing: linearised trees of a treebank, or of your own files"
-            " (train_trees=...)",
-        )
-    ]
-    for name, words in (
-        ("wsj_parsing", 0),
-        ("parsing_english_ptb8k", 8192),
-        ("parsing_english_ptb16k", 16384),
-    ):
-        text = (
-            "constituency parsing"
-            + (f", at most {words:,} words" if words else "")
-            + " (tensor2tensor's name)"
-        )
-        entries.append(_entry(_PARSING, name, text, vocab_words=words, leaves="XX"))
-    return dict(entries)
+def _parsing() -> _Rows:
+    named = {"wsj_parsing": 0, "parsing_english_ptb8k": 8192, "parsing_english_ptb16k": 16384}
+    own = "linearised trees of a treebank, or of your own files (train_trees=...)"
+    return {
+        "parse_ptb": (_PARSING, f"constituency parsing: {own}", {}),
+        **{
+            name: (
+                _PARSING,
+                "constituency parsing"
+                + (f", at most {words:,} words" if words else "")
+                + " (tensor2tensor's name)",
+                {"vocab_words": words, "leaves": "XX"},
+            )
+            for name, words in named.items()
+        },
+    }
 
 
-def _own_files() -> dict[str, Entry]:
-    return dict(
-        [
-            _entry(
-                _CLASSIFY_FILES,
-                "classify_files",
-                "classes of texts, learnt from your own files (--source_files)",
-            ),
-            _entry(
-                _LM_FILES,
-                "lm_files",
-                "a language model of your own text (--source_files)",
-            ),
-        ]
-    )
-
-
-def _translation() -> dict[str, Entry]:
-    entries = [
-        _entry(
-            _FILES,
-            "translate_files",
+def _translation() -> _Rows:
+    rows: _Rows = {
+        "translate_files": (
+            _TRANSLATE_FILES,
             "translation learnt from your own files (--source_files, --target_files)",
+            {},
         ),
-        _entry(_FILES, "translate_files_rev", "the same from target to source", reverse=True),
-    ]
+        "translate_files_rev": (
+            _TRANSLATE_FILES,
+            "the same from target to source",
+            {"reverse": True},
+        ),
+    }
     for code, language, size in (("de", "German", 37_000), ("fr", "French", 32_000)):
         for source, target, reverse in (("en", code, False), (code, "en", True)):
             what = f"{language} to English" if reverse else f"English to {language}"
-            arguments: dict[str, Any] = {"language": code, "reverse": reverse}
-            entries += [
-                _entry(
+            shared = {"language": code, "reverse": reverse}
+            rows[f"translate_{source}{target}_wmt14"] = (
+                _WMT,
+                f"WMT14, {what}, {size:,} subwords",
+                {"default_vocab_size": size, **shared},
+            )
+            rows[f"translate_{source}{target}_multi30k"] = (
+                _MULTI30K,
+                f"Multi30k, {what}, 8,000 subwords or the set's vocab_size",
+                shared,
+            )
+            for name, words in (("32k", 32_000), ("8k", 8_000)):
+                rows[f"translate_en{code}_wmt{name}{'_rev' if reverse else ''}"] = (
                     _WMT,
-                    f"translate_{source}{target}_wmt14",
-                    f"WMT14, {what}, {size:,} subwords",
-                    default_vocab_size=size,
-                    **arguments,
-                ),
-                _entry(
-                    _MULTI30K,
-                    f"translate_{source}{target}_multi30k",
-                    f"Multi30k, {what}, 8,000 subwords or the set's vocab_size",
-                    **arguments,
-                ),
-            ]
-            for size_name, words in (("32k", 32_000), ("8k", 8_000)):
-                entries.append(
-                    _entry(
-                        _WMT,
-                        f"translate_en{code}_wmt{size_name}" + ("_rev" if reverse else ""),
-                        f"WMT14, {what}, {words:,} subwords (tensor2tensor's name)",
-                        default_vocab_size=words,
-                        **arguments,
-                    )
+                    f"WMT14, {what}, {words:,} subwords (tensor2tensor's name)",
+                    {"default_vocab_size": words, **shared},
                 )
-    return dict(entries)
+    return rows
 
 
-PROBLEMS: dict[str, Entry] = {
+_ROWS: _Rows = {
     **_algorithmic(),
     **_babi(),
     **_simulated(),
     **_learning_to_execute(),
-    **_reasoning(),
-    **_agreement(),
+    **{
+        f"sudoku_{digits}x{digits}": (
+            _SUDOKU,
+            f"Sudoku with {digits} digits, by number of blank cells; needs no download",
+            {"digits": digits},
+        )
+        for digits in (4, 6)
+    },
+    "prefix_sums_32": (
+        _PREFIX_SUMS,
+        "prefix sums of bits modulo 2, trained on lengths 1..32",
+        {"max_length": 32},
+    ),
+    "sva_language_modeling": (
+        _NEXT_WORD,
+        "agreement of subject and verb: next word, the right form of the verb against the"
+        " wrong one",
+        {},
+    ),
+    "sva_number_prediction": (
+        _NUMBER,
+        "agreement of subject and verb: singular or plural, from the words before the verb",
+        {},
+    ),
     **_lambada(),
     **_parsing(),
-    **_own_files(),
+    "classify_files": (
+        _CLASSIFY_FILES,
+        "classes of texts, learnt from your own files (--source_files)",
+        {},
+    ),
+    "lm_files": (_LM_FILES, "a language model of your own text (--source_files)", {}),
     **_translation(),
+}
+PROBLEMS: dict[str, Entry] = {
+    name: of.entry(name, description, arguments)
+    for name, (of, description, arguments) in _ROWS.items()
 }

@@ -11,10 +11,12 @@ Two questions are the same if the words of their facts and their own are: what a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from ut_tf.problems.babi.stories import Story, first_questions
+from ut_tf.errors import UserError
+from ut_tf.problems.babi.stories import Story, first_questions, split_validation
 
 Asked = tuple[str, ...]
 """The words of the facts before a question, and of the question."""
@@ -74,6 +76,43 @@ def drawn_apart(
         if missing <= 0 or asked >= _MOST_DRAWN * count:
             return first_questions(stories, count)
         asked += 2 * missing
+
+
+def splits_apart(
+    play: Callable[[int, str, int], list[Story]],
+    tasks: Iterable[int],
+    questions: Mapping[str, int],
+    max_facts: int | None,
+) -> dict[str, list[Story]]:
+    """The splits of simulated stories; the last stories for training validate.
+
+    Args:
+      play: makes the stories of (task, "train" or "test", number of questions).
+      tasks: their numbers.
+      questions: of each task, for "train" and "test".
+      max_facts: facts that are read before a question; no test question is trained on then. None:
+        some may be.
+
+    Raises:
+      UserError: a task has too few stories to validate on.
+    """
+    splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
+    for task in tasks:
+        train, validation = split_validation(play(task, "train", questions["train"]))
+        if not validation:
+            raise UserError(
+                f"`train_questions`={questions['train']}: task {task} needs more, for one story to"
+                " train on and one to validate on."
+            )
+        draw = functools.partial(play, task, "test")
+        if max_facts is None:
+            test = draw(questions["test"])
+        else:
+            asked = {*questions_of([*train, *validation], max_facts)}
+            test = drawn_apart(draw, questions["test"], asked, max_facts)
+        for split, stories in (("train", train), ("validation", validation), ("test", test)):
+            splits[split] += stories
+    return splits
 
 
 def _left(story: Story, others: Collection[Asked], max_facts: int) -> Story:

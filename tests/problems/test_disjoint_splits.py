@@ -24,9 +24,9 @@ from ut_tf.data.split_of import belong, lines_apart, not_trained_on, same_text
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import chosen_sets
 from ut_tf.factories import make_problem
+from ut_tf.problems import catalogue
 from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.algorithmic.problem import Algorithmic
-from ut_tf.problems.argument_names import ARGUMENT_NAMES
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.simulator.supporting_facts import SimulatedBabi
 from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulated_lines
@@ -253,7 +253,7 @@ def test_without_the_argument_some_of_it_is(name: str, tmp_path: Path) -> None:
 def test_every_problem_that_splits_by_itself_is_among_these(tmp_path: Path) -> None:
     DRAWS.seed(7)
     covered = {type(make(tmp_path)).__name__ for make in PROBLEMS.values()}
-    named = {target.partition(":")[2] for target in ARGUMENT_NAMES}
+    named = {entry.target.partition(":")[2] for entry in catalogue.PROBLEMS.values()}
     assert named == covered | {*OFFICIAL}
 
 

@@ -4,7 +4,7 @@
 How it is used::
 
     # ["Mary got the milk there.", ..., Question("Where is the milk?", ...), ...]
-    simulate_task2(random.Random(7), StorySize())
+    tell(random.Random(7), WhereObjectIs, StorySize())
 
 How it works: people move from room to room, take what lies in their room, drop what they carry and,
 in tasks 5 and 7, give it to somebody in the same room. Where they all are at first is not told, so
@@ -17,7 +17,7 @@ import random
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.story import Question
 from ut_tf.problems.babi.simulator.storytelling import (
     FAMILY,
     HOUSE,
@@ -25,7 +25,6 @@ from ut_tf.problems.babi.simulator.storytelling import (
     RECENT_CLAUSES,
     another,
     cast_and_bystanders,
-    tell,
 )
 
 OBJECTS = ("apple", "football", "milk")
@@ -69,8 +68,8 @@ class _Journey:
 
 
 class _Objects:
-    """People, rooms and objects; see babi_telling.World for what is here with the same
-    names there.
+    """People, rooms and objects; see ``storytelling.World`` for what is here with the same names
+    there.
     """
 
     people: ClassVar[tuple[str, ...]] = FAMILY
@@ -177,7 +176,7 @@ class _Objects:
         return " there" if self.draws.random() < probability else ""
 
 
-class _WhereObjectIs(_Objects):
+class WhereObjectIs(_Objects):
     """Task 2. An object that is carried is asked for only when its carrier has moved since she took
     it.
     """
@@ -198,7 +197,7 @@ class _WhereObjectIs(_Objects):
         return journey.stops[-1] if journey.stops else None
 
 
-class _WhereObjectWas(_Objects):
+class WhereObjectWas(_Objects):
     """Task 3: two rooms that an object came to, one after the other, when it was last carried."""
 
     takes_there = _THERE
@@ -233,7 +232,7 @@ class _WhereObjectWas(_Objects):
         ]
 
 
-class _WhoGave(_Objects):
+class WhoGave(_Objects):
     """Task 5."""
 
     people = GIVERS
@@ -266,7 +265,7 @@ class _WhoGave(_Objects):
         return Question(text, answer, (at,))
 
 
-class _WhetherIn(_Objects):
+class WhetherIn(_Objects):
     """Task 6."""
 
     def can_ask(self, clause: _Clause) -> bool:
@@ -279,7 +278,7 @@ class _WhetherIn(_Objects):
         return Question(f"Is {clause.person} in the {asked}?", "yes" if right else "no", (count,))
 
 
-class _HowMany(_Objects):
+class HowMany(_Objects):
     """Task 7. Only those are asked about who took, dropped or gave something, not those who were
     only given it.
     """
@@ -300,7 +299,7 @@ class _HowMany(_Objects):
         return Question(f"How many objects is {person} carrying?", NUMBERS[number], tuple(support))
 
 
-class _WhatCarried(_Objects):
+class WhatCarried(_Objects):
     """Task 8. Objects, and the facts that support them, stand in the order in which the person
     first took them.
     """
@@ -317,33 +316,3 @@ class _WhatCarried(_Objects):
         carried = [item for item in facts if self.holders.get(item) == person]
         support = tuple(at for told in facts.values() for at in told)
         return Question(f"What is {person} carrying?", ",".join(carried) or "nothing", support)
-
-
-def simulate_task2(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 2, two supporting facts."""
-    return tell(draws, _WhereObjectIs, size)
-
-
-def simulate_task3(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 3, three supporting facts."""
-    return tell(draws, _WhereObjectWas, size)
-
-
-def simulate_task5(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 5, three-argument relations."""
-    return tell(draws, _WhoGave, size)
-
-
-def simulate_task6(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 6, yes-no questions."""
-    return tell(draws, _WhetherIn, size)
-
-
-def simulate_task7(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 7, counting."""
-    return tell(draws, _HowMany, size)
-
-
-def simulate_task8(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 8, lists."""
-    return tell(draws, _WhatCarried, size)

@@ -9,8 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from ut_tf.problems.babi.simulator.numbers import number_of
-from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.story import Question, StorySize, number_of
 from ut_tf.problems.babi.simulator.storytelling import HOUSE
 
 _SHAPES = ("triangle", "pink rectangle", "blue square", "red sphere", "red square", "yellow square")

@@ -12,8 +12,7 @@ import random
 from collections.abc import Sequence
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.simulator.numbers import number_of
-from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.story import Question, StorySize, number_of
 
 _SMALL = ("chocolate", "box of chocolates")
 _LARGE = ("box", "chest", "container", "suitcase")

@@ -4,7 +4,7 @@ to 13 (she, they, and), 14 (when).
 How it is used::
 
     # ["Mary went to the office.", "Then she moved to the garden.", Question(...), ...]
-    simulate_task11(random.Random(7), StorySize())
+    tell(random.Random(7), Referred, StorySize())
 
 How it works: people move from room to room. A world keeps for each of its clauses whom it is about,
 and asks about one of the latest; a statement about two people counts as two clauses.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from ut_tf.problems.babi.simulator.story import Question, StorySize
+from ut_tf.problems.babi.simulator.story import Question
 from ut_tf.problems.babi.simulator.storytelling import (
     FAMILY,
     HOUSE,
@@ -24,7 +24,6 @@ from ut_tf.problems.babi.simulator.storytelling import (
     TOWN,
     another,
     cast_and_bystanders,
-    tell,
 )
 
 TOWNSPEOPLE = ("Bill", "Fred", "Julie", "Mary")
@@ -34,20 +33,27 @@ TIMES = ("yesterday", "this morning", "this afternoon", "this evening")
 _YES = 0.5
 
 
-class _Rooms:
-    """People and rooms; see babi_telling.World for what is here with the same names there."""
+class Rooms:
+    """Tasks 1 and, with two people at a time, 12; see ``storytelling.World`` for what is here with
+    the same names there.
+
+    Args:
+      draws: decides everything.
+      distracted: whether there are bystanders.
+      people_at_once: who move together.
+    """
 
     people: ClassVar[tuple[str, ...]] = FAMILY
     places: ClassVar[tuple[str, ...]] = HOUSE
-    people_at_once: ClassVar[int] = 1
     sentences_together = 1
     shuffled = False
     longest = float("inf")
 
-    def __init__(self, draws: random.Random, distracted: bool) -> None:
+    def __init__(self, draws: random.Random, distracted: bool, people_at_once: int = 1) -> None:
         self.draws = draws
+        self.people_at_once = people_at_once
         self.cast, self.bystanders = cast_and_bystanders(
-            draws, self.people, distracted, self.people_at_once
+            draws, self.people, distracted, people_at_once
         )
         self.rooms = {
             person: draws.choice(self.places) for person in (*self.cast, *self.bystanders)
@@ -92,21 +98,15 @@ class _Rooms:
         self.told += 1
 
 
-class _Together(_Rooms):
-    """Task 12: two people at a time."""
-
-    people_at_once = 2
-
-
-class _Referred(_Rooms):
-    """Tasks 11 and 13: each move is followed by another one of the same people, who are then called
-    by a pronoun.
+class Referred(Rooms):
+    """Tasks 11 and, with two people at a time, 13: each move is followed by another one of the same
+    people, who are then called by a pronoun.
     """
 
     sentences_together = 2
 
-    def __init__(self, draws: random.Random, distracted: bool) -> None:
-        super().__init__(draws, distracted)
+    def __init__(self, draws: random.Random, distracted: bool, people_at_once: int = 1) -> None:
+        super().__init__(draws, distracted, people_at_once)
         self.named: list[str] = []
 
     def act(self) -> str:
@@ -127,13 +127,7 @@ class _Referred(_Rooms):
         return super().ask() if self.told % 2 == 0 else None
 
 
-class _ReferredTogether(_Referred):
-    """Task 13."""
-
-    people_at_once = 2
-
-
-class _Negated(_Rooms):
+class Negated(Rooms):
     """Task 9. Who "is no longer" in a room has gone to another one, which is not told."""
 
     def __init__(self, draws: random.Random, distracted: bool) -> None:
@@ -166,7 +160,7 @@ class _Negated(_Rooms):
         )
 
 
-class _Indefinite(_Rooms):
+class Indefinite(Rooms):
     """Task 10. One of the two rooms in "either ... or" is drawn from all, so that sometimes it is
     the same, as in the official files.
     """
@@ -200,7 +194,7 @@ class _Indefinite(_Rooms):
         return Question(f"Is {person} in the {room}?", answer, self.support[person])
 
 
-class _Timed(_Rooms):
+class Timed(Rooms):
     """Task 14. Each person moves at most once at each time; the latest clauses are those that
     happened last, not those told last.
     """
@@ -252,38 +246,3 @@ class _Timed(_Rooms):
         return self.draws.choice(
             (f"{time[0].upper()}{time[1:]} {person} {move}.", f"{person} {move} {time}.")
         )
-
-
-def simulate_task1(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 1, one supporting fact."""
-    return tell(draws, _Rooms, size)
-
-
-def simulate_task9(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 9, negation."""
-    return tell(draws, _Negated, size)
-
-
-def simulate_task10(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 10, indefinite knowledge."""
-    return tell(draws, _Indefinite, size)
-
-
-def simulate_task11(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 11, coreference."""
-    return tell(draws, _Referred, size)
-
-
-def simulate_task12(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 12, conjunction."""
-    return tell(draws, _Together, size)
-
-
-def simulate_task13(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 13, coreference to two people."""
-    return tell(draws, _ReferredTogether, size)
-
-
-def simulate_task14(draws: random.Random, size: StorySize) -> list[str | Question]:
-    """Plays a story of task 14, time."""
-    return tell(draws, _Timed, size)

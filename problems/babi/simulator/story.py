@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from ut_tf.errors import UserError
 
 LARGEST_SIZE = 10_000_000
+MANY = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,21 @@ class StorySize:
 
 Simulator = Callable[[random.Random, StorySize], list[str | Question]]
 """Plays one story; all its draws come from the given random numbers."""
+
+
+def number_of(
+    task: int, size: StorySize, name: str, official: int, least: int = 1, most: int = MANY
+) -> int:
+    """The number that `size` asks for or, where that is 0, the official files' own."""
+    value: int = getattr(size, name) or official
+    if least <= value <= most:
+        return value
+    if most == 0:
+        raise UserError(f"task {task} with `{name}`={value}: it takes no {name}; leave them at 0.")
+    raise UserError(
+        f"task {task} with `{name}`={value}: expected {least} to {most}, or 0 for what the official"
+        " files have."
+    )
 
 
 def numbers_in(value: object) -> list[int]:

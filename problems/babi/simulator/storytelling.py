@@ -55,14 +55,16 @@ class World(Protocol):
         """A statement that bears on no question."""
 
 
-def tell(
-    draws: random.Random, make_world: Callable[[random.Random, bool], World], size: StorySize
-) -> list[str | Question]:
+MakeWorld = Callable[[random.Random, bool], World]
+"""From draws, and whether there are to be distractors."""
+
+
+def tell(draws: random.Random, make_world: MakeWorld, size: StorySize) -> list[str | Question]:
     """The lines of one story.
 
     Args:
       draws: decides everything.
-      make_world: called with `draws` and whether there are to be distractors.
+      make_world: makes the world of each try.
       size: with a length, the questions are asked at even distances, the last one at the end; one
         that cannot be asked waits for the next statement, and a story that ends before all are
         asked is played again.

@@ -9,7 +9,6 @@ decide each story. bAbI's own tasks, simulated, are in ``tasks``.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.held_out import drawn_apart, questions_of
-from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
-from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
+from ut_tf.problems.babi.held_out import splits_apart
+from ut_tf.problems.babi.simulator.story import Question, check_bounds, file_lines, numbers_in
+from ut_tf.problems.babi.stories import Story, parse_stories
 from ut_tf.problems.babi.story_questions import StoryQuestions
 
 PEOPLE = ("Anna", "Boris", "Clara", "Dimitri")
@@ -95,28 +94,13 @@ class SimulatedBabi(StoryQuestions):
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
         del tmp_dir
-        splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
-        for task in self.tasks:
-            train, validation = split_validation(
-                self._played(task, "train", self._questions["train"])
-            )
-            splits["train"] += train
-            splits["validation"] += validation
-            splits["test"] += self._tested(task, [*train, *validation])
-        return splits
+        facts = self.max_facts if self.disjoint_splits else None
+        return splits_apart(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the stories are not bAbI's."""
         del data_dir
         return "simulated, another world"
-
-    def _tested(self, task: int, others: list[Story]) -> list[Story]:
-        count = self._questions["test"]
-        if not self.disjoint_splits:
-            return self._played(task, "test", count)
-        asked = {*questions_of(others, self.max_facts)}
-        draw = functools.partial(self._played, task, "test")
-        return drawn_apart(draw, count, asked, self.max_facts)
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:
         lines = simulate(
@@ -162,7 +146,7 @@ def simulate(
     while asked < num_questions:
         draws = random.Random(f"{seed}/{asked}")
         count = min(questions_per_story, num_questions - asked)
-        yield from _story(draws, supporting_facts, story_length, count)
+        yield from file_lines(_story(draws, supporting_facts, story_length, count))
         asked += count
 
 
@@ -220,38 +204,34 @@ class _World:
 
 def _story(
     draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
-) -> list[str]:
-    """The lines of one story; stories that leave a question unanswerable are played again."""
-    lines = None
-    while lines is None:
-        lines = _play(draws, supporting_facts, story_length, num_questions)
-    return lines
+) -> list[str | Question]:
+    """One story; stories that leave a question unanswerable are played again."""
+    story = None
+    while story is None:
+        story = _play(draws, supporting_facts, story_length, num_questions)
+    return story
 
 
 def _play(
     draws: random.Random, supporting_facts: int, story_length: int, num_questions: int
-) -> list[str] | None:
-    """The lines of one story, or None where it answers no question of the kind when one is to be
-    asked.
-    """
+) -> list[str | Question] | None:
+    """One story, or None where it answers no question of the kind when one is to be asked."""
     world = _World()
     cast = draws.sample(PEOPLE, draws.randint(2, len(PEOPLE)))
     ask_after = {
         story_length - story_length * number // (2 * num_questions)
         for number in range(num_questions)
     }
-    lines: list[str] = []
+    story: list[str | Question] = []
     for told in range(1, story_length + 1):
-        lines.append(f"{len(lines) + 1} {_act(draws, world, len(lines) + 1, cast)}")
+        story.append(_act(draws, world, len(story) + 1, cast))
         if told in ask_after:
             asked = _ask(draws, world, supporting_facts)
             if asked is None:
                 return None
-            question, answer, support = asked
-            lines.append(
-                f"{len(lines) + 1} {question} \t{answer}\t{' '.join(map(str, sorted(support)))}"
-            )
-    return lines
+            text, answer, support = asked
+            story.append(Question(text, answer, tuple(sorted(support))))
+    return story
 
 
 def _act(draws: random.Random, world: _World, line: int, cast: list[str]) -> str:

@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.held_out import drawn_apart, questions_of
-from ut_tf.problems.babi.simulator import objects as babi_objects
-from ut_tf.problems.babi.simulator import places as babi_places
-from ut_tf.problems.babi.simulator import relations as babi_relations
-from ut_tf.problems.babi.simulator import rooms as babi_rooms
+from ut_tf.problems.babi.held_out import splits_apart
+from ut_tf.problems.babi.simulator import objects, places, relations, rooms
 from ut_tf.problems.babi.simulator.story import (
     Question,
     Simulator,
@@ -32,38 +29,43 @@ from ut_tf.problems.babi.simulator.story import (
     file_lines,
     numbers_in,
 )
+from ut_tf.problems.babi.simulator.storytelling import MakeWorld, tell
 from ut_tf.problems.babi.stories import (
     ALL_TASKS,
     Story,
     default_facts,
     parse_stories,
-    split_validation,
     tasks_label,
 )
 from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
 
+
+def _told(make_world: MakeWorld) -> Simulator:
+    return lambda draws, size: tell(draws, make_world, size)
+
+
 SIMULATORS: dict[int, Simulator] = {
-    1: babi_rooms.simulate_task1,
-    2: babi_objects.simulate_task2,
-    3: babi_objects.simulate_task3,
-    4: babi_places.simulate_task4,
-    5: babi_objects.simulate_task5,
-    6: babi_objects.simulate_task6,
-    7: babi_objects.simulate_task7,
-    8: babi_objects.simulate_task8,
-    9: babi_rooms.simulate_task9,
-    10: babi_rooms.simulate_task10,
-    11: babi_rooms.simulate_task11,
-    12: babi_rooms.simulate_task12,
-    13: babi_rooms.simulate_task13,
-    14: babi_rooms.simulate_task14,
-    15: babi_relations.simulate_task15,
-    16: babi_relations.simulate_task16,
-    17: babi_places.simulate_task17,
-    18: babi_relations.simulate_task18,
-    19: babi_places.simulate_task19,
-    20: babi_relations.simulate_task20,
+    1: _told(rooms.Rooms),
+    2: _told(objects.WhereObjectIs),
+    3: _told(objects.WhereObjectWas),
+    4: places.simulate_task4,
+    5: _told(objects.WhoGave),
+    6: _told(objects.WhetherIn),
+    7: _told(objects.HowMany),
+    8: _told(objects.WhatCarried),
+    9: _told(rooms.Negated),
+    10: _told(rooms.Indefinite),
+    11: _told(rooms.Referred),
+    12: _told(functools.partial(rooms.Rooms, people_at_once=2)),
+    13: _told(functools.partial(rooms.Referred, people_at_once=2)),
+    14: _told(rooms.Timed),
+    15: relations.simulate_task15,
+    16: relations.simulate_task16,
+    17: places.simulate_task17,
+    18: relations.simulate_task18,
+    19: places.simulate_task19,
+    20: relations.simulate_task20,
 }
 _OFFICIAL = StorySize()
 
@@ -137,33 +139,13 @@ class SimulatedTasks(StoryQuestions):
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
         del tmp_dir
-        splits: dict[str, list[Story]] = {"train": [], "validation": [], "test": []}
-        for task in self.tasks:
-            train, validation = split_validation(
-                self._played(task, "train", self._questions["train"])
-            )
-            if not validation:
-                raise UserError(
-                    f"`train_questions`={self._questions['train']}: task {task} needs more, for one"
-                    " story to train on and one to validate on."
-                )
-            splits["train"] += train
-            splits["validation"] += validation
-            splits["test"] += self._tested(task, [*train, *validation])
-        return splits
+        facts = self.max_facts if self.disjoint_splits else None
+        return splits_apart(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the data is simulated."""
         del data_dir
         return "simulated"
-
-    def _tested(self, task: int, others: list[Story]) -> list[Story]:
-        count = self._questions["test"]
-        if not self.disjoint_splits:
-            return self._played(task, "test", count)
-        asked = {*questions_of(others, self.max_facts)}
-        draw = functools.partial(self._played, task, "test")
-        return drawn_apart(draw, count, asked, self.max_facts)
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:
         lines = simulated_lines(task, questions, self.size, f"{self.seed}/{part}")
