@@ -191,10 +191,8 @@ def _server(values: Any, allowed_hosts: Sequence[str], pages: Sequence[InsightsP
     from ut_tf.web.server import WebServer
 
     routes = insights_routes(lambda: pages[0])
-    log = log_of(COMMAND)
-    access_log = log if values.access_log else lambda _: None
-    address = values.host, values.port
-    return WebServer(routes, COMMAND, *address, allowed_hosts, LIMITS, log, access_log)
+    given = values.host, values.port, allowed_hosts, LIMITS, log_of(COMMAND), values.access_log
+    return WebServer(routes, COMMAND, *given)
 
 
 if __name__ == "__main__":

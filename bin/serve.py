@@ -135,7 +135,7 @@ def main(argv: list[str]) -> None:
         limits,
         report,
         insights,
-        report if values.access_log else lambda _: None,
+        values.access_log,
     )
     import_tensorflow()
     from ut_tf.serving.served_model import ServedModel

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
@@ -54,11 +55,9 @@ def connected(server: WebServer, head: str, host: str = "localhost") -> Iterator
 
 
 def reply_of(client: socket.socket) -> tuple[int, dict[str, Any]]:
-    received = b""
-    while part := client.recv(65536):
-        received += part
-    head, _, body = received.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
+    reply = HTTPResponse(client)
+    reply.begin()
+    return reply.status, json.loads(reply.read())
 
 
 def test_errors_are_json_in_the_words_of_the_program() -> None:

@@ -41,7 +41,7 @@ class ModelServer:
       model: returns the version to ask, each time anew.
       batcher: answers the requests; closed at the end.
       name: of the model, in the paths of requests; other than the default, the page's title.
-      host, port, allowed_hosts, limits, report, log: as of ``WebServer``.
+      host, port, allowed_hosts, limits, report, access_log: as of ``WebServer``.
       insights: routes of a page of insights in ``INSIGHTS_FOLDER``; none: there is no such page.
 
     Raises:
@@ -59,7 +59,7 @@ class ModelServer:
         limits: Limits | None = None,
         report: Callable[[str], None] = print,
         insights: Sequence[Route] = (),
-        log: Callable[[str], None] = lambda _: None,
+        access_log: bool = False,
     ) -> None:
         self.model = model
         self.batcher = batcher
@@ -74,7 +74,9 @@ class ModelServer:
                 Route(model_path, self.status),
             ]
         routes.append(Route("/{path:path}", _malformed, methods=["GET", "POST"]))
-        self.web = WebServer(routes, "ut-serve", host, port, allowed_hosts, limits, report, log)
+        self.web = WebServer(
+            routes, "ut-serve", host, port, allowed_hosts, limits, report, access_log
+        )
         self.web.guard.registry.register(batcher.sizes)
         self.address = self.web.address
 

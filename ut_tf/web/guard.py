@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import math
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,18 +24,13 @@ from ut_tf.notices import printable, worded
 from ut_tf.web.hosts import Hosts
 
 MOST_HEAD_BYTES = 65_536
-REST_SECONDS = 2.0
-"""Seconds in which what a client still sends is read: a closed socket would take the answer from
-it.
-"""
 _MOST_HEADERS = 100
-_MOST_OF_A_MESSAGE = 1_000
 _MOST_DIGITS = 18
+_MOST_OF_A_MESSAGE = 1_000
 _SMALL_BODY_BYTES = 65_536
 _LARGE_BODIES = 8
 # Of what has not arrived whole when the end of a server begins.
 _ARRIVING_SECONDS = 2.0
-_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +49,14 @@ class Limits:
 
 
 class Guard:
-    """A middleware of ASGI: it reads each request whole and hands it on, or refuses it.
+    """A middleware of ASGI: it hands requests on within their limits, and answers errors as JSON.
 
     Args:
-      app: answers the requests; reports each of its errors by raising it after its answer.
+      app: answers the requests; its HTTPException is the answer.
       hosts: the names of the server.
       limits: of requests.
       report: called with the trace of an error that is not a client's.
-      log: called with a line about each request.
+      access_log: whether to report a line about each request, too.
     """
 
     def __init__(
@@ -69,74 +65,78 @@ class Guard:
         hosts: Hosts,
         limits: Limits,
         report: Callable[[str], None],
-        log: Callable[[str], None],
+        access_log: bool,
     ) -> None:
         self.limits = limits
-        self.ending = False
+        self.latest = math.inf
+        self.arriving: set[asyncio.Timeout] = set()
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._requests = Counter(
-            "http_requests",
-            "Requests by their answer.",
-            ["route", "status"],
-            registry=self.registry,
+            "http_requests", "Requests answered.", ["route", "status"], registry=self.registry
         )
         self._seconds = Histogram(
-            "http_request_seconds",
-            "From the head of a request to its answer.",
-            ["route"],
-            registry=self.registry,
+            "http_request_seconds", "From head to answer.", ["route"], registry=self.registry
         )
         self._app = app
         self._hosts = hosts
         self._report = report
-        self._log = log
+        self._access_log = access_log
         self._room = _LARGE_BODIES * limits.body_bytes
-        self._arriving: set[asyncio.Timeout] = set()
         # Texts of the library are worded in requests as here.
         self._context = contextvars.copy_context()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.monotonic()
-        exchange = _Exchange(self, receive, send)
+        scope["app"] = self
+        deadline = asyncio.get_running_loop().time() + self.limits.timeout
+        exchange = _Exchange(self, receive, send, deadline)
+        answer = self._answer(scope, exchange)
         try:
-            answer = self._answer(scope, exchange)
             await asyncio.create_task(answer, context=self._context.copy())
-        except Exception:
-            self._report(traceback.format_exc())
         finally:
-            route = getattr(scope.get("endpoint"), "__name__", "none")
-            seconds = time.monotonic() - began
-            self._requests.labels(route, exchange.status).inc()
-            self._seconds.labels(route).observe(seconds)
-            client = (scope["client"] or ["unknown"])[0]
-            line = f"{scope['method']} {shown(scope['raw_path'].decode('latin-1'))}"
-            self._log(
-                f'{client} - "{line} HTTP/{scope["http_version"]}" {exchange.status} {seconds:.3f}s'
-            )
+            self._note(scope, exchange.status, time.monotonic() - began)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the server ends."""
+        return self.latest < math.inf
 
     def end(self) -> None:
         """Gives two seconds to what is arriving: the server ends."""
-        self.ending = True
-        latest = asyncio.get_running_loop().time() + _ARRIVING_SECONDS
-        for timeout in self._arriving:
+        self.latest = asyncio.get_running_loop().time() + _ARRIVING_SECONDS
+        for timeout in self.arriving:
             if not timeout.expired():
-                timeout.reschedule(min(timeout.when() or latest, latest))
+                timeout.reschedule(min(timeout.when() or self.latest, self.latest))
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         try:
-            size = self._checked_size(scope)
-            with self._taken(size):
-                body = await self._body(exchange, size)
-                await self._app(scope, exchange.replay(body), exchange.send)
+            exchange.size = self._checked_size(scope)
+            with self._taken(exchange.size):
+                await self._app(scope, exchange.receive, exchange.send)
         except HTTPException as error:
-            await self._refuse(error, exchange)
+            response = error_response(error.status_code, error.detail)
+            await response(scope, exchange.receive, exchange.send)
+        except Exception as error:
+            self._report(traceback.format_exc())
+            response = error_response(500, f"{type(error).__name__}: the server's log says more")
+            await response(scope, exchange.receive, exchange.send)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Counts a request, and reports a line about it."""
+        route = getattr(scope.get("endpoint"), "__name__", "none")
+        self._requests.labels(route, status).inc()
+        self._seconds.labels(route).observe(seconds)
+        if self._access_log:
+            client, path = scope["client"], scope["raw_path"].decode("latin-1")
+            line = f"{scope['method']} {shown(path)} HTTP/{scope['http_version']}"
+            self._report(f'{client and client[0]} - "{line}" {status} {seconds:.3f}s')
 
     def _checked_size(self, scope: Scope) -> int:
         """The size of the body that is announced, after the check of who asks whom."""
         headers = Headers(scope=scope)
         head = len(scope["raw_path"]) + len(scope["query_string"])
-        head += sum(len(name) + len(value) + 4 for name, value in headers.raw)
+        head += sum(len(name) + len(value) for name, value in headers.raw)
         if len(headers.raw) > _MOST_HEADERS or head > MOST_HEAD_BYTES:
             raise HTTPException(431, "The head of the request is too large")
         self._hosts.check(scope["method"], headers)
@@ -169,46 +169,6 @@ class Guard:
         finally:
             self._room += size
 
-    async def _body(self, exchange: _Exchange, size: int) -> bytes:
-        parts = []
-        try:
-            async with self._within(self.limits.timeout):
-                while exchange.more_body:
-                    parts.append((await exchange.receive()).get("body", b""))
-        except TimeoutError as error:
-            seconds = self.limits.timeout
-            raise HTTPException(
-                408, f"The body did not arrive within {seconds:g} seconds"
-            ) from error
-        body = b"".join(parts)
-        if len(body) < size:
-            raise HTTPException(400, f"The body ends after {len(body)} of {size} bytes")
-        return body
-
-    async def _refuse(self, error: HTTPException, exchange: _Exchange) -> None:
-        """Sends an error and ends the connection: a body may follow that is not read."""
-        response = error_response(error.status_code, error.detail)
-        response.headers["Connection"] = "close"
-        start = {"status": response.status_code, "headers": response.raw_headers}
-        await exchange.send({"type": "http.response.start", **start})
-        part = {"type": "http.response.body", "body": response.body, "more_body": True}
-        await exchange.send(part)
-        with contextlib.suppress(TimeoutError):
-            async with self._within(0.0 if self.ending else REST_SECONDS):
-                while exchange.more_body:
-                    await exchange.receive()
-        await exchange.send({"type": "http.response.body"})
-
-    @contextlib.asynccontextmanager
-    async def _within(self, seconds: float) -> AsyncIterator[None]:
-        """Raises TimeoutError after a time, which the end of the server shortens."""
-        async with asyncio.timeout(seconds) as timeout:
-            self._arriving.add(timeout)
-            try:
-                yield
-            finally:
-                self._arriving.discard(timeout)
-
 
 def error_response(status: int, message: str) -> JSONResponse:
     """The answer {"error": message}: one line of at most 1,000 characters, whatever it quotes."""
@@ -216,42 +176,48 @@ def error_response(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": printable(line)}, status)
 
 
+@dataclass
 class _Exchange:
-    """A request that arrives, and its answer.
+    """A request and its answer.
 
     Fields:
+      guard: whose limits hold.
+      receive_part, send_part: of the server.
+      deadline: time of the event loop at which the body must have arrived.
+      size, arrived: bytes of the body.
       status: of the answer; 499: the client went before.
-      more_body: whether the body has not arrived whole.
     """
 
-    def __init__(self, guard: Guard, receive: Receive, send: Send) -> None:
-        self.status = 499
-        self.more_body = True
-        self._guard = guard
-        self._receive = receive
-        self._send = send
+    guard: Guard
+    receive_part: Receive
+    send_part: Send
+    deadline: float
+    size: int = 0
+    arrived: int = 0
+    status: int = 499
 
     async def receive(self) -> Message:
         """The next part of the body."""
-        message = await self._receive()
-        self.more_body = message.get("more_body", False)
+        timeout = asyncio.timeout_at(min(self.deadline, self.guard.latest))
+        self.guard.arriving.add(timeout)
+        try:
+            async with timeout:
+                message = await self.receive_part()
+        except TimeoutError as error:
+            seconds = self.guard.limits.timeout
+            told = f"The body did not arrive within {seconds:g} seconds"
+            raise HTTPException(408, told) from error
+        finally:
+            self.guard.arriving.discard(timeout)
+        self.arrived += len(message.get("body", b""))
+        if self.arrived < self.size and not message.get("more_body"):
+            raise HTTPException(400, f"The body ends after {self.arrived} of {self.size} bytes")
         return message
-
-    def replay(self, body: bytes) -> Receive:
-        """Receives a body that has arrived."""
-        left = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            return left.pop() if left else await self._receive()
-
-        return receive
 
     async def send(self, message: Message) -> None:
         """Sends a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers.update(_SECURITY_HEADERS)
-            if self._guard.ending:
-                headers["Connection"] = "close"
-        await self._send(message)
+            if self.guard.ending:
+                message["headers"].append((b"connection", b"close"))
+        await self.send_part(message)

@@ -22,22 +22,21 @@ from typing import Self
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ut_tf.errors import UserError
 from ut_tf.version import __version__
-from ut_tf.web.guard import MOST_HEAD_BYTES, REST_SECONDS, Guard, Limits, error_response
+from ut_tf.web.guard import MOST_HEAD_BYTES, Guard, Limits, error_response
 from ut_tf.web.hosts import Hosts
 
 LOCAL = "127.0.0.1"
 LONGEST_END = 15
 """Seconds of the end of a server; whoever runs servers kills those that take 30."""
 _JOIN_SECONDS = 1.0
+_HEADERS = [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")]
 
 
 class WebServer:
@@ -51,7 +50,7 @@ class WebServer:
       allowed_hosts: names besides `host` and localhost under which the server answers; "*": any.
       limits: of requests.
       report: called with the trace of an error that is not a client's.
-      log: called with a line about each request.
+      access_log: whether to report a line about each request, too.
 
     Raises:
       UserError: the address cannot be listened at, or one of `allowed_hosts` is no name.
@@ -66,13 +65,12 @@ class WebServer:
         allowed_hosts: Sequence[str] = (),
         limits: Limits | None = None,
         report: Callable[[str], None] = print,
-        log: Callable[[str], None] = lambda _: None,
+        access_log: bool = False,
     ) -> None:
         host = host.strip("[]")
         own = [Route("/healthz", _healthz), Route("/metrics", self._metrics)]
-        handlers = {HTTPException: _refusal, Exception: _failure}
-        app = Starlette(routes=[*own, *routes], exception_handlers=handlers)
-        self.guard = Guard(app, Hosts(host, allowed_hosts), limits or Limits(), report, log)
+        hosts, limits = Hosts(host, allowed_hosts), limits or Limits()
+        self.guard = Guard(Router([*own, *routes]), hosts, limits, report, access_log)
         config = uvicorn.Config(
             self.guard,
             loop="asyncio",
@@ -80,11 +78,10 @@ class WebServer:
             ws="none",
             lifespan="off",
             log_config=None,
-            # Others tell of clients' mistakes.
             log_level="critical",
             access_log=False,
             proxy_headers=False,
-            headers=[("Server", f"{name}/{__version__}")],
+            headers=[("Server", f"{name}/{__version__}"), *_HEADERS],
             h11_max_incomplete_event_size=MOST_HEAD_BYTES,
             timeout_graceful_shutdown=LONGEST_END,
         )
@@ -125,17 +122,6 @@ async def _healthz(request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, HTTPException)
-    return error_response(error.status_code, error.detail)
-
-
-async def _failure(request: Request, error: Exception) -> Response:
-    del request
-    return error_response(500, f"{type(error).__name__}: the server's log says more")
-
-
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -171,8 +157,6 @@ class _Connection(H11Protocol):
     routes: the head of a request, and the reading of an answer.
     """
 
-    _is_refused = False
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         assert isinstance(self.config.app, Guard)
@@ -180,15 +164,10 @@ class _Connection(H11Protocol):
         self._deadline = self.loop.call_later(self._limits.timeout, self._expire)
         if len(self.connections) > self._limits.connections:
             self._refuse(503, "all connections of the server are in use: try again later")
-            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
         super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if not self._is_refused:
-            super().data_received(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that sends no more may still read its answer."""
@@ -214,14 +193,9 @@ class _Connection(H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: int, message: str) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()
-            return
-        self._is_refused = True
         response = error_response(status, message)
-        lines = [b"%s: %s" % header for header in response.raw_headers]
-        head = b"\r\n".join([b"HTTP/1.1 %d Refused" % status, b"connection: close", *lines])
-        self.transport.write(head + b"\r\n\r\n" + bytes(response.body))
-        self.transport.write_eof()
-        self._deadline.cancel()
-        self._deadline = self.loop.call_later(REST_SECONDS, self.transport.abort)
+        lines = [b"HTTP/1.1 %d Refused" % status, b"connection: close"]
+        lines += [b"%s: %s" % header for header in response.raw_headers]
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self.transport.close()
