@@ -1,24 +1,22 @@
 """Requests that wait are joined into one call of the model.
 
-How it works: a request joins a queue. A thread takes the request that has waited longest, adds the
-others that ask the same signature of the same model as long as they fit into a batch, and calls the
-model once. Nothing waits for a batch to fill: batches grow by themselves while the model is busy. A
-request larger than a batch is cut into several. Needs no TensorFlow.
+How it works: a request joins a queue. When the model is free, the request that has waited longest
+is taken with the others that ask the same signature of the same model, as long as they fit into a
+batch, and the model is called once. Nothing waits for a batch to fill: batches grow by themselves
+while the model is busy. A request larger than a batch is cut into several. Needs no TensorFlow.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from prometheus_client import Histogram
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo
@@ -46,32 +44,26 @@ class Model(Protocol):
 
 
 class Batcher:
-    """Threads that answer requests in batches.
+    """Answers requests in batches, in the event loop of a server.
 
     Args:
       max_batch_size: examples in one call; 1: nothing is joined.
       max_waiting: examples that may wait; more requests are refused.
-      threads: how many calls run at a time.
+      calls: how many run at a time, each in a thread.
 
     Fields:
       sizes: examples in each call, for Prometheus.
     """
 
-    def __init__(self, max_batch_size: int = 32, max_waiting: int = 1024, threads: int = 1) -> None:
+    def __init__(self, max_batch_size: int = 32, max_waiting: int = 1024, calls: int = 1) -> None:
         self.max_batch_size = max_batch_size
         self.max_waiting = max_waiting
         self.sizes = Histogram(
             "batch_examples", "In a call of the model.", buckets=_SIZES, registry=None
         )
+        self._calls = calls
+        self._running: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Piece] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"batch-{number}", daemon=True)
-            for number in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
 
     async def answer(
         self, model: Model, signature: str, columns: Columns, timeout: float
@@ -82,10 +74,11 @@ class Batcher:
           HTTPException: too much waits already, or `timeout` seconds have passed.
         """
         pieces = self._cut(model, signature, columns)
-        self._put(pieces)
+        self._waiting.extend(pieces)
+        self._begin_calls()
         try:
             async with asyncio.timeout(timeout):
-                results = [await asyncio.wrap_future(piece.result) for piece in pieces]
+                results = await asyncio.gather(*(piece.result for piece in pieces))
         except TimeoutError as error:
             raise HTTPException(
                 504, f"Timed out: no answer within {timeout:g} seconds; send fewer texts at once"
@@ -95,25 +88,16 @@ class Batcher:
                 piece.result.cancel()
         return _without_padding(_joined(results))
 
-    def close(self, timeout: float) -> None:
-        """Ends the threads, each after what it computes; nobody waits for answers any more.
-
-        Args:
-          timeout: seconds after which a thread that still computes is left alone.
-        """
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
-        deadline = time.monotonic() + timeout
-        for thread in self._threads:
-            thread.join(max(deadline - time.monotonic(), 0.0))
-
     def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
         size = len(next(iter(columns.values())))
         if size > self.max_waiting:
             raise HTTPException(
                 413, f"{size} examples in one request: expected at most {self.max_waiting}"
+            )
+        waiting = sum(piece.size for piece in self._waiting if not piece.result.done())
+        if waiting + size > self.max_waiting:
+            raise HTTPException(
+                503, f"The queue is full: {waiting} examples wait already; try again later"
             )
         step = self.max_batch_size
         return [
@@ -126,43 +110,27 @@ class Batcher:
             for first in range(0, max(size, 1), step)
         ]
 
-    def _put(self, pieces: list[_Piece]) -> None:
-        with self._changed:
-            if self._closed:
-                raise HTTPException(503, "The server is shutting down")
-            waiting = sum(piece.size for piece in self._waiting if not piece.result.cancelled())
-            if waiting + sum(piece.size for piece in pieces) > self.max_waiting:
-                raise HTTPException(
-                    503, f"The queue is full: {waiting} examples wait already; try again later"
-                )
-            self._waiting.extend(pieces)
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while pieces := self._take():
+    def _begin_calls(self) -> None:
+        while len(self._running) < self._calls and (pieces := self._next_batch()):
             self.sizes.observe(sum(piece.size for piece in pieces))
-            _answer(pieces)
+            call = asyncio.create_task(_answer(pieces))
+            self._running.add(call)
+            call.add_done_callback(self._end_call)
 
-    def _take(self) -> list[_Piece]:
-        """The pieces of the next call; empty: the end."""
-        with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return []
-                pieces = self._next_batch()
-                if self._waiting:
-                    self._changed.notify()
-                # Nobody waits any more for those that are cancelled.
-                running = [piece for piece in pieces if piece.result.set_running_or_notify_cancel()]
-                if running:
-                    return running
+    def _end_call(self, call: asyncio.Task[None]) -> None:
+        self._running.discard(call)
+        self._begin_calls()
 
     def _next_batch(self) -> list[_Piece]:
-        first = self._waiting.popleft()
-        batch, rest, room = [first], deque[_Piece](), self.max_batch_size - first.size
+        """The pieces of the next call, which leave the queue; none: nobody waits."""
+        batch: list[_Piece] = []
+        rest: deque[_Piece] = deque()
+        room = self.max_batch_size
         for piece in self._waiting:
-            if piece.joins(first) and piece.size <= room:
+            if piece.result.done():
+                # Nobody waits for it any more.
+                continue
+            if not batch or (piece.joins(batch[0]) and piece.size <= room):
                 batch.append(piece)
                 room -= piece.size
             else:
@@ -179,32 +147,35 @@ class _Piece:
     signature: str
     columns: Columns
     size: int
-    result: Future[Outputs] = field(default_factory=Future)
+    result: asyncio.Future[Outputs] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
     def joins(self, other: _Piece) -> bool:
         return self.model is other.model and self.signature == other.signature
 
 
-def _answer(pieces: list[_Piece]) -> None:
+async def _answer(pieces: list[_Piece]) -> None:
     """Calls the model once for all pieces."""
     first = pieces[0]
     columns = {
         name: [text for piece in pieces for text in piece.columns[name]] for name in first.columns
     }
     try:
-        outputs = first.model.answer(first.signature, columns)
+        outputs = await run_in_threadpool(first.model.answer, first.signature, columns)
     except Exception as error:
-        if len(pieces) == 1:
+        if len(pieces) > 1:
+            # One request must not spoil the answers of others.
+            for piece in pieces:
+                await _answer([piece])
+        elif not first.result.done():
             first.result.set_exception(error)
-            return
-        # One request must not spoil the answers of others.
-        for piece in pieces:
-            _answer([piece])
         return
     start = 0
     for piece in pieces:
         end = start + piece.size
-        piece.result.set_result({name: value[start:end] for name, value in outputs.items()})
+        if not piece.result.done():
+            piece.result.set_result({name: value[start:end] for name, value in outputs.items()})
         start = end
 
 

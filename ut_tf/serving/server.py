@@ -29,8 +29,6 @@ _MODEL_PATHS = ("/v1/models/{model}", "/v1/models/{model}/versions/{version}")
 _PAGE_POLICY = (
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
-# After the end of the web server.
-_COMPUTING_SECONDS = 2.0
 _LINK = '<p><a href="insights/">What the model computes at every step</a></p>'
 
 
@@ -39,7 +37,7 @@ class ModelServer:
 
     Args:
       model: returns the version to ask, each time anew.
-      batcher: answers the requests; closed at the end.
+      batcher: answers the requests.
       name: of the model, in the paths of requests; other than the default, the page's title.
       host, port, allowed_hosts, limits, report, access_log: as of ``WebServer``.
       insights: routes of a page of insights in ``INSIGHTS_FOLDER``; none: there is no such page.
@@ -90,7 +88,6 @@ class ModelServer:
     def stop(self) -> None:
         """Answers all requests that have arrived, as ``WebServer.stop`` does, and ends."""
         self.web.stop()
-        self.batcher.close(_COMPUTING_SECONDS)
 
     async def status(self, request: Request) -> Response:
         """The state of the model."""
