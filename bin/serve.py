@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,23 +153,15 @@ def main(argv: list[str]) -> None:
 
 
 def _insights(run: Run) -> Sequence[Route]:
-    """The routes of the page of a run's insights, which loads the run when it is first asked
-    for.
-    """
+    """The routes of the page of a run's insights."""
     from ut_tf.insights.served_page import InsightsPage, insights_routes
     from ut_tf.serving.server import INSIGHTS_FOLDER
-
-    loading = threading.Lock()
-    pages: list[InsightsPage] = []
 
     def page() -> InsightsPage:
         from ut_tf.insights.inspector import Inspector
 
-        with loading:
-            if not pages:
-                inspector = Inspector.from_run(run)
-                pages.append(InsightsPage(inspector, inspector.document([], 0)))
-        return pages[0]
+        inspector = Inspector.from_run(run)
+        return InsightsPage(inspector, inspector.document([], 0))
 
     return insights_routes(page, INSIGHTS_FOLDER)
 

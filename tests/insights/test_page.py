@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -162,4 +163,4 @@ def test_what_is_refused_never_reaches_the_model(
     }
     for body, words in refusals.items():
         with pytest.raises(HTTPException, match=words):
-            page.think(body)
+            asyncio.run(page.think(body))

@@ -11,8 +11,8 @@ GET of the page's folder gives the page; POST of think in it, {"input": text}, g
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -47,20 +47,24 @@ class InsightsPage:
         serve = {"input_hint": thinker.hint, "multiline": thinker.model.spec.inputs == "facts"}
         self.html = to_html({**document, "serve": serve})
         self._inspector = inspector
-        self._lock = threading.Lock()
+        self._lock = asyncio.Lock()
 
-    def think(self, body: bytes) -> str:
-        """The answer to a POST of {"input": text}, as JSON; one thread at a time.
+    async def think(self, body: bytes) -> str:
+        """The answer to a POST of {"input": text}, as JSON; one at a time.
 
         Raises:
           HTTPException: the text is no example of the problem, or several, or too long, or the
             model is busy.
         """
         text = _input(body)
-        if not self._lock.acquire(timeout=LIMITS.timeout):
-            raise HTTPException(503, "the model is busy with other inputs: try again later")
         try:
-            examples = self._inspector.read(text, "the input", single=True)
+            await asyncio.wait_for(self._lock.acquire(), LIMITS.timeout)
+        except TimeoutError as error:
+            told = "the model is busy with other inputs: try again later"
+            raise HTTPException(503, told) from error
+        try:
+            read = self._inspector.read
+            examples = await run_in_threadpool(read, text, "the input", single=True)
         except Exception as error:
             # A check inside a graph cannot raise a UserError.
             sentence = str(error) if isinstance(error, UserError) else marked_in(error)
@@ -76,22 +80,28 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> list
     """The routes of a page.
 
     Args:
-      page: returns it; a UserError becomes the answer.
+      page: makes it, when it is first asked for; a UserError becomes the answer.
       folder: its path, which ends in "/".
     """
 
+    loading = asyncio.Lock()
+    pages: list[InsightsPage] = []
+
     async def loaded() -> InsightsPage:
-        try:
-            return await run_in_threadpool(page)
-        except UserError as error:
-            raise HTTPException(503, str(error)) from error
+        async with loading:
+            try:
+                if not pages:
+                    pages.append(await run_in_threadpool(page))
+            except UserError as error:
+                raise HTTPException(503, str(error)) from error
+        return pages[0]
 
     async def insights(request: Request) -> Response:
         del request
         return HTMLResponse((await loaded()).html.encode("utf-8", "replace"))
 
     async def think(request: Request) -> Response:
-        answer = await run_in_threadpool((await loaded()).think, await request.body())
+        answer = await (await loaded()).think(await request.body())
         return Response(answer.encode("utf-8", "replace"), media_type="application/json")
 
     async def beside(request: Request) -> Response:

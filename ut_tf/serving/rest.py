@@ -22,7 +22,7 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ut_tf.data.download import within
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.errors import UserError, did_you_mean, shown
 
 # Seconds: a day. More than some months the system's clock cannot count.
 LONGEST_TIMEOUT = 86_400.0
@@ -218,28 +218,17 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(given, key="targets".__eq__))
 
 
-def _cause(error: BaseException) -> str:
+def _cause(error: BaseException | None) -> str:
     """The message of the operating system, of an error that wraps it in several others."""
-    cause: Any = error
-    while cause is not None:
-        if (
-            isinstance(cause, OSError)
-            and cause.strerror
-            and not isinstance(cause, requests.RequestException)
-        ):
-            return str(cause.strerror).lower()
-        arguments = [
-            inner
-            for inner in (getattr(cause, "reason", None), *getattr(cause, "args", ()))
-            if isinstance(inner, BaseException)
-        ]
-        cause = cause.__cause__ or cause.__context__ or next(iter(arguments), None)
+    while error is not None:
+        if isinstance(error, OSError) and error.strerror:
+            return str(error.strerror).lower()
+        error = error.__cause__ or error.__context__
     return "no connection"
 
 
 def _shown(content: Any) -> str:
     try:
-        text = " ".join(str(content).split())
+        return shown(" ".join(str(content).split()), _SHOWN)
     except RecursionError:
-        text = "a value of many levels"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+        return "a value of many levels"
