@@ -16,11 +16,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.codec import TextCodec, joined, with_ends
 from ut_tf.data.text.refusals import without_known_word
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
-from ut_tf.errors import UserError
-from ut_tf.symbols import END_ID
 
 WORDS_FILE = "words.txt"
 NUMBERS = ("singular", "plural")
@@ -41,7 +39,7 @@ class _WordsCodec(TextCodec):
     def __init__(self, vocab_dir: Path, name: str) -> None:
         super().__init__(name=name)
         self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
-        self._tokens = tf.constant(["", self.end_token, *self._words.words])
+        self.written = tf.constant(["", self.end_token, *self._words.words])
         self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
 
     def word_list(self, texts: Any) -> tuple[Any, Any]:
@@ -68,11 +66,6 @@ class SentenceCodec(_WordsCodec):
         super().__init__(vocab_dir, "sentence_codec")
         self.vocab_sizes = (0, len(self._words))
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """Raises UserError: a language model has no inputs."""
-        del texts
-        raise UserError("a language model has no inputs to encode: its texts are targets.")
-
     def target_errors(self, texts: Any) -> Any:
         """Refuses words of which words.txt has none."""
         return self._unknown(texts)
@@ -87,14 +80,7 @@ class SentenceCodec(_WordsCodec):
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding,
         with blanks between the words.
         """
-        words = tf.gather(self._tokens, before_end(outputs))
-        return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """The word at each position of features["targets"], strings [batch, length]; "" on
-        padding.
-        """
-        return tf.gather(self._tokens, features["targets"])
+        return joined(self.written, outputs)
 
 
 class NumberCodec(_WordsCodec):
@@ -116,12 +102,7 @@ class NumberCodec(_WordsCodec):
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
         padded with 0.
         """
-        ends = tf.fill([tf.shape(texts[0])[0], 1], END_ID)
-        return {
-            "inputs": tf.concat(
-                [self._words.encode(texts[0]), tf.RaggedTensor.from_tensor(ends)], 1
-            ).to_tensor()
-        }
+        return {"inputs": with_ends(self._words.encode(texts[0]))}
 
     def errors(self, *texts: Any) -> Any:
         """Refuses words of which words.txt has none."""
@@ -137,9 +118,3 @@ class NumberCodec(_WordsCodec):
     def decode(self, outputs: Any) -> Any:
         """Returns "singular" or "plural", strings [batch], of classes int32 [batch]."""
         return tf.gather(self._numbers, tf.cast(outputs, tf.int32))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on
-        padding.
-        """
-        return tf.gather(self._tokens, features["inputs"])

@@ -18,10 +18,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.codec import TextCodec, joined, with_ends
 from ut_tf.data.text.refusals import ASCII_BLANK, character_class, quoted, text_where
 from ut_tf.errors import UserError
-from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 _DIGITS = string.digits + string.ascii_lowercase
 _PLUS = "+"
@@ -56,7 +56,7 @@ class DigitCodec(TextCodec):
         self.order = "lowest digit first" if self._adds else ""
         self.sample = _PLUS.join(numbers) if self._adds else numbers[0]
         # By id; an id that stands for nothing is written as nothing.
-        self._written = tf.constant(["", "", *self._symbols])
+        self.written = tf.constant(["", self.end_token, *self._symbols])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
@@ -89,15 +89,8 @@ class DigitCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        texts = tf.strings.reduce_join(tf.gather(self._written, before_end(outputs)), axis=1)
+        texts = joined(self.written, outputs, "")
         return _turn(texts) if self._adds else texts
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the digit or sign at each position of features["inputs"], strings [batch,
-        length]; "" on padding.
-        """
-        inputs = features["inputs"]
-        return tf.where(tf.equal(inputs, END_ID), self.end_token, tf.gather(self._written, inputs))
 
     def input_text(self, tokens: Sequence[str]) -> str:
         """The digits, in addition those of each summand in reverse."""
@@ -127,10 +120,7 @@ def symbol_ids(plain: Any, symbols: str, with_end: bool = True) -> Any:
     characters = tf.strings.unicode_split(plain, "UTF-8")
     ids = characters.with_flat_values(_lookup(characters.flat_values, symbols))
     known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
-    if not with_end:
-        return known.to_tensor()
-    ends = tf.fill([tf.shape(plain)[0], 1], END_ID)
-    return tf.concat([known, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
+    return with_ends(known) if with_end else known.to_tensor()
 
 
 def _lookup(characters: Any, symbols: str) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.text.codec import TextCodec, with_ends
 from ut_tf.data.text.refusals import (
     first_of,
     quoted,
@@ -27,9 +27,9 @@ from ut_tf.data.text.refusals import (
     without_known_word,
 )
 from ut_tf.data.text.sentences import SENTENCE_ENDS
-from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols
+from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols, symbol_table
 from ut_tf.problems.babi.lines import questions
-from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 ANSWERS_FILE = "answers.txt"
@@ -60,12 +60,9 @@ class StoryCodec(TextCodec):
         self._words = WordVocabulary(vocab_dir / WORDS_FILE)
         answers = read_symbols(vocab_dir / ANSWERS_FILE)
         self._answers = tf.constant(answers)
-        classes = tf.lookup.KeyValueTensorInitializer(
-            self._answers, tf.range(len(answers), dtype=tf.int64)
-        )
-        self._classes = tf.lookup.StaticHashTable(classes, default_value=_UNKNOWN_ANSWER)
+        self._classes = symbol_table(answers, 0, _UNKNOWN_ANSWER)
         self.vocab_sizes = (len(self._words), len(answers))
-        self._tokens = tf.constant(["", self.end_token, *self._words.words])
+        self.written = tf.constant(["", self.end_token, *self._words.words])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs"}: int32 [batch, rows, words] of facts, each example's question after
@@ -81,12 +78,7 @@ class StoryCodec(TextCodec):
         )
         if self._form == "facts":
             return {"inputs": rows.to_tensor()}
-        ends = tf.fill([tf.shape(questions)[0], 1], END_ID)
-        return {
-            "inputs": (
-                tf.concat([rows.merge_dims(1, 2), tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
-            )
-        }
+        return {"inputs": with_ends(rows.merge_dims(1, 2))}
 
     def errors(self, *texts: Any) -> Any:
         """Refuses a question inside a story, and a question of several sentences, without a word,
@@ -143,7 +135,7 @@ class StoryCodec(TextCodec):
         """Returns the word at each position of features["inputs"] or, of facts, the sentence of
         each row, strings [batch, length].
         """
-        words = tf.gather(self._tokens, features["inputs"])
+        words = super().tokens(features)
         return (
             words
             if self._form == "tokens"

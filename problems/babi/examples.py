@@ -14,9 +14,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.text.codec import with_ends
 from ut_tf.data.text.vocabulary import WordVocabulary
 from ut_tf.problems.babi.exchange import WordExchange
-from ut_tf.symbols import END_ID
 
 Form = Literal["facts", "tokens"]
 Indices = npt.NDArray[np.int32]
@@ -146,6 +146,4 @@ def _flatten(rows: Any) -> Any:
     the end.
     """
     flat = tf.reshape(rows, [tf.shape(rows)[0], -1])
-    tokens = tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0))
-    ends = tf.fill([tf.shape(rows)[0], 1], END_ID)
-    return tf.concat([tokens, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()
+    return with_ends(tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0)))

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.codec import TextCodec, joined
 from ut_tf.data.text.refusals import quoted, text_where
-from ut_tf.data.text.vocabulary import BLANK, read_symbols
+from ut_tf.data.text.vocabulary import BLANK, read_symbols, symbol_table
 from ut_tf.errors import UserError
 from ut_tf.problems.lambada.corpus import WORDS_FILE
 from ut_tf.problems.lambada.passages import number_unknown
@@ -39,10 +39,7 @@ class _Words(tf.Module):  # type: ignore[misc]
         super().__init__(name="lambada_words")
         symbols = read_symbols(vocab_dir / WORDS_FILE)
         self.size = FIRST_SYMBOL_ID + len(symbols)
-        ids = tf.range(FIRST_SYMBOL_ID, self.size, dtype=tf.int64)
-        self._table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), ids), default_value=-1
-        )
+        self._table = symbol_table(symbols, FIRST_SYMBOL_ID, -1)
         self.written = tf.constant(["", TextCodec.end_token, *symbols])
 
     def known(self, words: Any) -> Any:
@@ -80,11 +77,7 @@ class WordsCodec(TextCodec):
         self._words = _Words(vocab_dir)
         self._unknown_words = unknown_words
         self.vocab_sizes = (0, self._words.size)
-
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """Raises UserError: a language model has no inputs."""
-        del texts
-        raise UserError("a language model has no inputs to encode: its texts are targets.")
+        self.written = self._words.written
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, length] of strings [batch], padded with 0; no end symbol, which the
@@ -98,14 +91,7 @@ class WordsCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding, with blanks between the words.
         """
-        words = tf.gather(self._words.written, before_end(outputs))
-        return tf.strings.strip(tf.strings.reduce_join(words, axis=1, separator=" "))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["targets"], strings [batch, length]; "" on
-        padding.
-        """
-        return tf.gather(self._words.written, features["targets"])
+        return joined(self.written, outputs)
 
 
 class PassageCodec(TextCodec):
@@ -125,6 +111,7 @@ class PassageCodec(TextCodec):
         self._words = _Words(vocab_dir)
         self._unknown_words = unknown_words
         self.vocab_sizes = (self._words.size, self._words.size)
+        self.written = self._words.written
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]}: the context's words, END_ID, the question's
@@ -146,13 +133,7 @@ class PassageCodec(TextCodec):
 
     def decode(self, outputs: Any) -> Any:
         """Returns the words, strings [batch], of ids int32 [batch]."""
-        return tf.gather(self._words.written, tf.cast(outputs, tf.int32))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word at each position of features["inputs"], strings [batch, length]; "" on
-        padding.
-        """
-        return tf.gather(self._words.written, features["inputs"])
+        return tf.gather(self.written, tf.cast(outputs, tf.int32))
 
     def input_text(self, tokens: Sequence[str]) -> str:
         """The context, a tab and the question."""

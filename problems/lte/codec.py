@@ -45,9 +45,8 @@ class CharacterCodec(TextCodec):
         self.target_order = "lowest digit first" if little_endian else ""
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
-        self._written = tf.constant(
-            ["", "", *(_WRITTEN_LINE_END if symbol == _LINE_END else symbol for symbol in symbols)]
-        )
+        shown = [_WRITTEN_LINE_END if symbol == _LINE_END else symbol for symbol in symbols]
+        self.written = tf.constant(["", self.end_token, *shown])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
@@ -68,14 +67,7 @@ class CharacterCodec(TextCodec):
         """
         ids = before_end(outputs)
         ids = _turn(ids, ids > END_ID) if self._little_endian else ids
-        return tf.strings.reduce_join(tf.gather(self._written, ids), axis=1)
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the character at each position of features["inputs"], strings [batch, length]; ""
-        on padding.
-        """
-        inputs = features["inputs"]
-        return tf.where(tf.equal(inputs, END_ID), self.end_token, tf.gather(self._written, inputs))
+        return tf.strings.reduce_join(tf.gather(self.written, ids), axis=1)
 
     def input_text(self, tokens: Sequence[str]) -> str:
         """The characters."""

@@ -20,8 +20,7 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.refusals import text_where
 from ut_tf.data.text.subword_codec import TranslationCodec, make_subword_codec
 from ut_tf.data.text.subword_files import read_subwords
-from ut_tf.data.text.vocabulary import read_symbols
-from ut_tf.errors import UserError
+from ut_tf.data.text.vocabulary import read_symbols, symbol_table
 from ut_tf.symbols import PADDING_ID
 
 CLASSES_FILE = "classes.txt"
@@ -47,10 +46,7 @@ class ClassesCodec(TextCodec):
         self._most = max_subwords + 1
         names = read_symbols(vocab_dir / CLASSES_FILE)
         self._names = tf.constant(names)
-        numbers = tf.range(len(names), dtype=tf.int64)
-        self._classes = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(self._names, numbers), default_value=-1
-        )
+        self._classes = symbol_table(names, 0, -1)
         self.vocab_sizes = (subwords.size, len(names))
 
     def encode(self, *texts: Any) -> dict[str, Any]:
@@ -105,11 +101,6 @@ class LinesCodec(TextCodec):
         subwords = read_subwords(vocab_dir / VOCAB_FILE)
         self._texts = make_subword_codec(subwords)
         self.vocab_sizes = (0, subwords.size)
-
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """Raises UserError: a language model has no inputs."""
-        del texts
-        raise UserError("a language model has no inputs to encode: its texts are targets.")
 
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch]: subwords, END_ID, padding."""

@@ -18,11 +18,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, before_end
+from ut_tf.data.text.codec import TextCodec, joined, with_ends
 from ut_tf.data.text.refusals import shown_words, text_where
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
 from ut_tf.problems.parsing.trees import linearise, read_trees, simplify
-from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 WORDS_FILE = "words.txt"
 LABELS_FILE = "labels.txt"
@@ -66,7 +66,7 @@ class ParseCodec(TextCodec):
         super().__init__(name="parse_codec")
         self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
         self._labels = WordVocabulary(vocab_dir / LABELS_FILE, split_blanks)
-        self._tokens = tf.constant(["", self.end_token, *self._words.words])
+        self.written = tf.constant(["", self.end_token, *self._words.words])
         self._symbols = tf.constant(["", "", *self._labels.words])
         self.vocab_sizes = (len(self._words), len(self._labels))
         self._with_words = self._words.words == self._labels.words
@@ -76,18 +76,18 @@ class ParseCodec(TextCodec):
         END_ID and padded with 0.
         """
         words = split_blanks(texts[0])
-        return {"inputs": _ended(words.with_flat_values(self._word_ids(words.flat_values)))}
+        return {"inputs": with_ends(words.with_flat_values(self._word_ids(words.flat_values)))}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by
         END_ID and padded with 0.
         """
         if not self._with_words:
-            return _ended(self._labels.encode(texts))
+            return with_ends(self._labels.encode(texts))
         symbols = split_blanks(texts)
         flat = symbols.flat_values
         is_bracket = tf.strings.regex_full_match(flat, _BRACKET)
-        return _ended(
+        return with_ends(
             symbols.with_flat_values(
                 tf.where(is_bracket, self._labels.encode(flat).flat_values, self._word_ids(flat))
             )
@@ -97,14 +97,7 @@ class ParseCodec(TextCodec):
         """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to
         the first END_ID or padding.
         """
-        symbols = tf.gather(self._symbols, before_end(outputs))
-        return tf.strings.strip(tf.strings.reduce_join(symbols, axis=1, separator=" "))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns the word or kind at each position of features["inputs"], strings [batch, length];
-        "" on padding.
-        """
-        return tf.gather(self._tokens, features["inputs"])
+        return joined(self._symbols, outputs)
 
     def target_errors(self, texts: Any) -> Any:
         """Refuses a symbol that labels.txt lacks, such as a bracket without its label."""
@@ -138,11 +131,3 @@ class ParseCodec(TextCodec):
 
 def _where(words: Any, pattern: str, mark: str) -> Any:
     return tf.where(tf.strings.regex_full_match(words, pattern), mark, "")
-
-
-def _ended(ids: Any) -> Any:
-    """Returns int32 [batch, length] of a RaggedTensor [batch, symbols], each ended by END_ID and
-    padded with 0.
-    """
-    ends = tf.fill([tf.cast(ids.nrows(), tf.int32), 1], END_ID)
-    return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], 1).to_tensor()

@@ -58,7 +58,7 @@ class AlignedCodec(TextCodec):
         self._other_blank = other_blank
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
-        self._written = tf.constant(["", "", *symbols])
+        self.written = tf.constant(["", "", *symbols])
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """{"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
@@ -80,18 +80,12 @@ class AlignedCodec(TextCodec):
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        characters = tf.gather(self._written, before_end(outputs))
+        characters = tf.gather(self.written, before_end(outputs))
         if self._row:
             numbers = tf.range(1, tf.shape(outputs)[1] + 1)
             ends_row = tf.equal(numbers % self._row, 0)
             characters = tf.where(ends_row, tf.strings.join([characters, " "]), characters)
         return tf.strings.strip(tf.strings.reduce_join(characters, axis=1))
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """The character at each position of features["inputs"], strings [batch, length]; "" on
-        padding.
-        """
-        return tf.gather(self._written, features["inputs"])
 
     def input_text(self, tokens: Sequence[str]) -> str:
         """The characters, with blanks between rows."""
@@ -150,7 +144,7 @@ class SudokuCodec(AlignedCodec):
         firsts, seconds = (tf.gather(cells, ids, axis=1) for ids in (self._first, self._second))
         is_same = tf.logical_and(firsts == seconds, firsts > FIRST_SYMBOL_ID)
         pair = tf.argmax(is_same, axis=1)
-        digits = tf.gather(self._written, tf.gather(firsts, pair, batch_dims=1))
+        digits = tf.gather(self.written, tf.gather(firsts, pair, batch_dims=1))
         places = tf.gather(self._places, pair)
         told = tf.strings.join(
             [quoted(texts[0]), " has the digit ", digits, places, ": such a board has no solution"]

@@ -62,6 +62,9 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     be those of the trained model.
     """
 
+    written: Any = None
+    """What each id is written as, strings [ids], where ``tokens`` writes one by one."""
+
     sample: str = ""
     """An input as a reader would type it; empty: none is known."""
 
@@ -80,7 +83,13 @@ class TextCodec(tf.Module):  # type: ignore[misc]
 
         Args:
           texts: strings [batch], one for each of ``fields``.
+
+        Raises:
+          UserError: there are no ``fields``.
         """
+        del texts
+        if not self.fields:
+            raise UserError("a language model has no inputs to encode: its texts are targets.")
         raise NotImplementedError
 
     def encode_targets(self, texts: Any) -> Any:
@@ -126,10 +135,12 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         return tf.zeros_like(texts[0])
 
     def tokens(self, features: dict[str, Any]) -> Any:
-        """The symbol at each position of features["inputs"], strings [batch, length]; ""
-        on padding.
+        """The symbol at each position of features["inputs"] or, of a language model,
+        features["targets"], strings [batch, length]; "" on padding. Default: by ``written``.
         """
-        raise NotImplementedError
+        if self.written is None:
+            raise NotImplementedError
+        return tf.gather(self.written, features["inputs" if self.fields else "targets"])
 
     def target_tokens(self, symbols: Any) -> Any:
         """The symbol at each position of targets, strings [batch, length] of int32 [batch, length];
@@ -279,6 +290,27 @@ def before_end(symbols: Any) -> Any:
             " one text."
         )
     return symbols * tf.math.cumprod(tf.cast(symbols > END_ID, tf.int32), axis=1)
+
+
+def with_ends(ids: Any) -> Any:
+    """int32 [batch, length] of a RaggedTensor [batch, symbols]: each row ended by END_ID and padded
+    with 0.
+    """
+    ends = tf.fill([ids.nrows(tf.int32), 1], END_ID)
+    column = tf.RaggedTensor.from_tensor(ends, row_splits_dtype=ids.row_splits.dtype)
+    return tf.concat([ids, column], 1).to_tensor()
+
+
+def joined(written: Any, outputs: Any, separator: str = " ") -> Any:
+    """Strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding.
+
+    Args:
+      written: what each id is written as, strings [ids].
+      outputs: the symbols.
+      separator: between them.
+    """
+    symbols = tf.gather(written, before_end(outputs))
+    return tf.strings.strip(tf.strings.reduce_join(symbols, axis=1, separator=separator))
 
 
 def _at_once(lines: Iterable[str]) -> int:

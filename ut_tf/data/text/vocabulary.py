@@ -86,6 +86,16 @@ def read_symbols(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def symbol_table(symbols: Any, first: int, default: int) -> Any:
+    """The table from symbols, strings [symbols], to numbers int64 from `first` on; `default` for
+    others.
+    """
+    numbers = first + tf.range(len(symbols), dtype=tf.int64)
+    return tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(tf.constant(symbols), numbers), default_value=default
+    )
+
+
 class WordVocabulary(tf.Module):  # type: ignore[misc]
     """The words of a file, in the order of their ids, the first of which is FIRST_SYMBOL_ID and
     stands for every unknown word.
@@ -101,11 +111,7 @@ class WordVocabulary(tf.Module):  # type: ignore[misc]
         super().__init__(name="word_vocabulary")
         self._split = split
         self.words = read_symbols(path)
-        keys = tf.constant(self.words)
-        ids = tf.range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + len(self.words), dtype=tf.int64)
-        self._table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=FIRST_SYMBOL_ID
-        )
+        self._table = symbol_table(self.words, FIRST_SYMBOL_ID, FIRST_SYMBOL_ID)
 
     def __len__(self) -> int:
         """The number of ids, padding and end of sequence included."""
