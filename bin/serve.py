@@ -118,25 +118,20 @@ def main(argv: list[str]) -> None:
     if values.output_dir:
         insights = _insights(Run.load(values.output_dir, usr_dir=values.usr_dir))
     from ut_tf.serving.batching import Batcher
+    from ut_tf.serving.endpoints import ModelEndpoints
     from ut_tf.serving.newest import NewestVersion
-    from ut_tf.serving.server import ModelServer
     from ut_tf.web.guard import Limits
+    from ut_tf.web.server import WebServer
 
     report = log_of(COMMAND)
     limits = Limits(int(values.max_body_mb * 1_000_000), values.timeout)
-    batcher = Batcher(values.max_batch_size, values.max_waiting, values.num_batch_threads)
+    sizes = values.max_batch_size, values.max_waiting, values.num_batch_threads
+    batcher = Batcher(*sizes, values.timeout)
+    endpoints = ModelEndpoints(lambda: newest.model, batcher, values.model_name, insights)
     # First of all, since loading takes longer than to find the port in use.
-    server = ModelServer(
-        lambda: newest.model,
-        batcher,
-        values.model_name,
-        values.host,
-        values.port,
-        allowed_hosts,
-        limits,
-        report,
-        insights,
-        values.access_log,
+    address = values.host, values.port, allowed_hosts
+    server = WebServer(
+        endpoints.routes, COMMAND, *address, limits, report, values.access_log, [batcher.sizes]
     )
     import_tensorflow()
     from ut_tf.serving.served_model import ServedModel
@@ -155,7 +150,7 @@ def main(argv: list[str]) -> None:
 def _insights(run: Run) -> Sequence[Route]:
     """The routes of the page of a run's insights."""
     from ut_tf.insights.served_page import InsightsPage, insights_routes
-    from ut_tf.serving.server import INSIGHTS_FOLDER
+    from ut_tf.serving.endpoints import INSIGHTS_FOLDER
 
     def page() -> InsightsPage:
         from ut_tf.insights.inspector import Inspector

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from starlette.routing import Route
 
 from ut_tf.serving.batching import Batcher
+from ut_tf.serving.endpoints import ModelEndpoints
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
-from ut_tf.serving.server import ModelServer
 from ut_tf.web.guard import Limits
+from ut_tf.web.server import WebServer
 
 TEXT = TensorInfo("DT_STRING", (-1,))
 OUTPUTS = {
@@ -68,11 +70,15 @@ class PythonModel:
 
 @contextlib.contextmanager
 def served(
-    model: Any, max_batch_size: int = 32, max_waiting: int = 1024, **limits: Any
-) -> Iterator[ModelServer]:
-    """A server of a model under the name "toy", at any free port."""
-    batcher = Batcher(max_batch_size, max_waiting)
-    with ModelServer(lambda: model, batcher, "toy", port=0, limits=Limits(**limits)) as server:
+    model: Any,
+    name: str = "toy",
+    batcher: Batcher | None = None,
+    insights: Sequence[Route] = (),
+    **limits: Any,
+) -> Iterator[WebServer]:
+    """A server of a model, at any free port."""
+    endpoints = ModelEndpoints(lambda: model, batcher or Batcher(), name, insights)
+    with WebServer(endpoints.routes, "ut-serve", limits=Limits(**limits)) as server:
         yield server
 
 

@@ -16,7 +16,6 @@ from tests.serving.python_model import PythonModel, served
 from ut_tf.errors import UserError
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.newest import NewestVersion
-from ut_tf.serving.server import ModelServer
 
 
 def upper(examples):
@@ -157,13 +156,14 @@ def test_wrong_paths(server, path, status, expected):
 def test_twenty_clients_get_their_own_answers_from_shared_batches():
     gate = threading.Event()
     model = PythonModel(SIGNATURES, gate)
-    with served(model, max_batch_size=8) as server, ThreadPoolExecutor(20) as clients:
+    batcher = Batcher(max_batch_size=8)
+    with served(model, batcher=batcher) as server, ThreadPoolExecutor(20) as clients:
         texts = [f"text {number}" for number in range(20)]
         bodies = [{"instances": [text, f"{text} again"]} for text in texts]
         answers = [clients.submit(post, server, bodies[0])]
         wait_for(lambda: model.calls)
         answers += [clients.submit(post, server, body) for body in bodies[1:]]
-        wait_for(lambda: len(server.batcher._waiting) == 19)
+        wait_for(lambda: len(batcher._waiting) == 19)
         gate.set()
         for text, answer in zip(texts, answers, strict=True):
             status, reply = answer.result()
@@ -175,7 +175,8 @@ def test_twenty_clients_get_their_own_answers_from_shared_batches():
 def test_a_request_is_neither_padded_nor_spoilt_by_its_neighbours():
     gate = threading.Event()
     model = PythonModel(SIGNATURES, gate)
-    with served(model, max_batch_size=4) as server, ThreadPoolExecutor(4) as clients:
+    batcher = Batcher(max_batch_size=4)
+    with served(model, batcher=batcher) as server, ThreadPoolExecutor(4) as clients:
         first = clients.submit(post, server, {"instances": ["first"]})
         wait_for(lambda: model.calls)
         bodies = [
@@ -186,7 +187,7 @@ def test_a_request_is_neither_padded_nor_spoilt_by_its_neighbours():
         answers = [clients.submit(post, server, body) for body in bodies]
         failing = threading.Thread(target=post, args=(server, {"instances": ["fail"]}))
         failing.start()
-        wait_for(lambda: len(server.batcher._waiting) == 5)
+        wait_for(lambda: len(batcher._waiting) == 5)
         gate.set()
         short, long, fine = (answer.result() for answer in answers)
         failing.join()
@@ -199,14 +200,12 @@ def test_a_request_is_neither_padded_nor_spoilt_by_its_neighbours():
 def test_a_full_queue_and_a_slow_model():
     gate = threading.Event()
     model = PythonModel(SIGNATURES, gate)
-    with (
-        served(model, max_batch_size=1, max_waiting=1, timeout=1.0) as server,
-        ThreadPoolExecutor(2) as clients,
-    ):
+    batcher = Batcher(max_batch_size=1, max_waiting=1, timeout=1.0)
+    with served(model, batcher=batcher) as server, ThreadPoolExecutor(2) as clients:
         running = clients.submit(post, server, {"instances": ["a"]})
         wait_for(lambda: model.calls)
         waiting = clients.submit(post, server, {"instances": ["b"]})
-        wait_for(lambda: server.batcher._waiting)
+        wait_for(lambda: batcher._waiting)
         status, reply = post(server, {"instances": ["c"]})
         assert (status, "1 examples wait already" in reply["error"]) == (503, True)
         for late in (running, waiting):
@@ -217,25 +216,9 @@ def test_a_full_queue_and_a_slow_model():
     assert model.calls == [[{"inputs": "a"}]]
 
 
-def test_the_end_comes_after_the_answers_to_what_has_arrived():
-    gate = threading.Event()
-    model = PythonModel(SIGNATURES, gate)
-    with served(model) as server, ThreadPoolExecutor(9) as clients:
-        answers = [clients.submit(post, server, {"instances": [text]}) for text in "abc"]
-        wait_for(lambda: sum(map(len, model.calls)) + len(server.batcher._waiting) == 3)
-        ending = clients.submit(server.stop)
-        wait_for(lambda: server.web.guard.ending)
-        assert not ending.done()
-        gate.set()
-        assert [answer.result()[0] for answer in answers] == [200] * 3
-        ending.result()
-        with pytest.raises(requests.ConnectionError):
-            requests.get(server.address, timeout=5)
-
-
 def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on():
     model = PythonModel(SIGNATURES)
-    with ModelServer(lambda: model, Batcher(), port=0) as server:
+    with served(model, "model") as server:
         page = requests.get(server.address, timeout=9).text
     assert "<h1>reversing &lt;letters&gt;</h1>" in page and 'data-model="model"' in page
 
@@ -246,7 +229,7 @@ def test_the_page_of_insights_is_beside_the_protocol():
 
     routes = [Route("/insights/", steps)]
     model = PythonModel(SIGNATURES)
-    with ModelServer(lambda: model, Batcher(), "toy", port=0, insights=routes) as server:
+    with served(model, insights=routes) as server:
         assert 'href="insights/"' in requests.get(server.address, timeout=9).text
         page = requests.get(f"{server.address}/insights/", timeout=9)
         assert (page.text, "Content-Security-Policy" in page.headers) == ("steps", False)

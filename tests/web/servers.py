@@ -17,7 +17,7 @@ from tests.insights.page import synthetic
 from tests.serving.python_model import PythonModel
 from ut_tf.insights.served_page import LIMITS, InsightsPage, insights_routes
 from ut_tf.serving.batching import Batcher
-from ut_tf.serving.server import ModelServer
+from ut_tf.serving.endpoints import ModelEndpoints
 from ut_tf.web.guard import Limits
 from ut_tf.web.server import WebServer
 
@@ -71,10 +71,9 @@ def ut_serve(
     """ut-serve with a model that waits for `gate`."""
     model = PythonModel({"serving_default": (["inputs"], upper)}, gate)
     log: list[str] = []
-    server = ModelServer(
-        lambda: model,
-        Batcher(),
-        port=0,
+    server = WebServer(
+        ModelEndpoints(lambda: model, Batcher()).routes,
+        "ut-serve",
         allowed_hosts=allowed_hosts,
         limits=Limits(**limits),
         report=log.append,

@@ -87,6 +87,10 @@ def test_a_body_that_is_too_large_or_does_not_arrive() -> None:
             client.sendall(b"\r\n{")
             client.shutdown(socket.SHUT_WR)
             assert reply_of(client) == (400, {"error": "The body ends after 1 of 9 bytes"})
+        with connected(server, "POST /nowhere HTTP/1.1") as client:
+            client.sendall(b"\r\n")
+            client.shutdown(socket.SHUT_WR)
+            assert reply_of(client)[0] == 404
         with connected(server, f"{post}\r\nContent-Length: 9") as client:
             client.sendall(b"\r\n{")
             assert reply_of(client)[0] == 408

@@ -50,39 +50,44 @@ class Batcher:
       max_batch_size: examples in one call; 1: nothing is joined.
       max_waiting: examples that may wait; more requests are refused.
       calls: how many run at a time, each in a thread.
+      timeout: seconds for the answer to a request.
 
     Fields:
       sizes: examples in each call, for Prometheus.
     """
 
-    def __init__(self, max_batch_size: int = 32, max_waiting: int = 1024, calls: int = 1) -> None:
+    def __init__(
+        self,
+        max_batch_size: int = 32,
+        max_waiting: int = 1024,
+        calls: int = 1,
+        timeout: float = 60.0,
+    ) -> None:
         self.max_batch_size = max_batch_size
         self.max_waiting = max_waiting
         self.sizes = Histogram(
             "batch_examples", "In a call of the model.", buckets=_SIZES, registry=None
         )
         self._calls = calls
+        self._timeout = timeout
         self._running: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Piece] = deque()
 
-    async def answer(
-        self, model: Model, signature: str, columns: Columns, timeout: float
-    ) -> Outputs:
+    async def answer(self, model: Model, signature: str, columns: Columns) -> Outputs:
         """The model's outputs for a request.
 
         Raises:
-          HTTPException: too much waits already, or `timeout` seconds have passed.
+          HTTPException: too much waits already, or the time is over.
         """
         pieces = self._cut(model, signature, columns)
         self._waiting.extend(pieces)
         self._begin_calls()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(self._timeout):
                 results = await asyncio.gather(*(piece.result for piece in pieces))
         except TimeoutError as error:
-            raise HTTPException(
-                504, f"Timed out: no answer within {timeout:g} seconds; send fewer texts at once"
-            ) from error
+            told = f"no answer within {self._timeout:g} seconds; send fewer texts at once"
+            raise HTTPException(504, f"Timed out: {told}") from error
         finally:
             for piece in pieces:
                 piece.result.cancel()

@@ -210,7 +210,8 @@ class _Exchange:
         finally:
             self.guard.arriving.discard(timeout)
         self.arrived += len(message.get("body", b""))
-        if self.arrived < self.size and not message.get("more_body"):
+        is_lost = message["type"] == "http.disconnect"
+        if is_lost or (self.arrived < self.size and not message.get("more_body")):
             raise HTTPException(400, f"The body ends after {self.arrived} of {self.size} bytes")
         return message
 

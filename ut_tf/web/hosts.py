@@ -50,20 +50,17 @@ class Hosts:
 
         Args:
           method: of HTTP.
-          headers: of the request; that of HTTP/1.0 may lack a Host.
+          headers: of the request, with one Host; that of HTTP/1.0 may lack it.
 
         Raises:
-          HTTPException: there is more than one Host header, its name is not a name of the server,
-            or the page of another host asks.
+          HTTPException: its name is not a name of the server, or the page of another host asks.
         """
-        host = self._checked_host(headers.getlist("Host"))
+        host = self._checked_host(headers["Host"]) if "Host" in headers else ""
         if not self._any:
             self._check_page(method, headers, host)
 
-    def _checked_host(self, given: Sequence[str]) -> str:
-        if not given:
-            return ""
-        match = _HOST.fullmatch(given[0].strip()) if len(given) == 1 else None
+    def _checked_host(self, given: str) -> str:
+        match = _HOST.fullmatch(given)
         if match is None:
             raise HTTPException(400, "Host: expected one header with the name of the server")
         name = _plain(match["name"])
@@ -78,17 +75,17 @@ class Hosts:
 
     def _check_page(self, method: str, headers: Headers, host: str) -> None:
         """Refuses the page of another host; only the server's own pages may ask, on any port."""
-        origins = headers.getlist("Origin")
-        if not origins:
+        if "Origin" not in headers:
             # Images and frames have no Origin. A link that somebody follows may lead here.
             is_link = method == "GET" and headers.get("Sec-Fetch-Dest") == "document"
             if headers.get("Sec-Fetch-Site") != "cross-site" or is_link:
                 return
-        match = _ORIGIN.fullmatch(origins[0].strip()) if len(origins) == 1 else None
+        origin = ", ".join(headers.getlist("Origin"))
+        match = _ORIGIN.fullmatch(origin)
         name = "" if match is None else _plain(match["name"])
         if name and (name in self._names or name == host or (_is_own(name) and _is_own(host))):
             return
-        page = f"the page of {shown(', '.join(origins))}" if origins else "the page of another host"
+        page = f"the page of {shown(origin)}" if origin else "the page of another host"
         raise HTTPException(
             403, f"{page} may not ask this server: add its name to `allowed_hosts` if it may."
         )

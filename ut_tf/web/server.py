@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, Histogram, generate_latest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
@@ -51,6 +51,7 @@ class WebServer:
       limits: of requests.
       report: called with the trace of an error that is not a client's.
       access_log: whether to report a line about each request, too.
+      metrics: further ones.
 
     Raises:
       UserError: the address cannot be listened at, or one of `allowed_hosts` is no name.
@@ -66,6 +67,7 @@ class WebServer:
         limits: Limits | None = None,
         report: Callable[[str], None] = print,
         access_log: bool = False,
+        metrics: Sequence[Histogram] = (),
     ) -> None:
         host = host.strip("[]")
         own = [Route("/healthz", _healthz), Route("/metrics", self._metrics)]
@@ -88,6 +90,8 @@ class WebServer:
         self._server = _Server(config)
         connections = Gauge("http_connections", "Open.", registry=self.guard.registry)
         connections.set_function(lambda: len(self._server.server_state.connections))
+        for metric in metrics:
+            self.guard.registry.register(metric)
         self._socket = _listening(host, port)
         self._thread: threading.Thread | None = None
         self.port = self._socket.getsockname()[1]
