@@ -29,8 +29,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from measuring import Machine, report  # noqa: E402
 
 from ut_tf.factories import make_hparams  # noqa: E402
-from ut_tf.planning.operations import BatchShape  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
+from ut_tf.training.plan import BatchShape  # noqa: E402
 
 SPEC = ProblemSpec("tokens", "tokens", 2000, 2000, shared_vocab=True)
 LENGTH = 25
@@ -64,13 +64,12 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     tf.config.set_logical_device_configuration(
         processor, [tf.config.LogicalDeviceConfiguration()] * count
     )
-    from synthetic import Trained
-
     from ut_tf.training.distribution import make_strategy
+    from ut_tf.training.plan import RandomTraining
 
     names = [f"/cpu:{number}" for number in range(count)]
     strategy = tf.distribute.MirroredStrategy(names) if count > 1 else make_strategy()
-    trained = Trained(make_hparams(flags.hparams_set, flags.hparams), SPEC, strategy)
+    trained = RandomTraining(make_hparams(flags.hparams_set, flags.hparams), SPEC, strategy)
     replicas = count * flags.child_workers
     batch = BatchShape(max(1, flags.examples // replicas), LENGTH, LENGTH)
     for _ in range(2):

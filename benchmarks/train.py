@@ -33,8 +33,6 @@ from peers import processes  # noqa: E402
 from ut_tf.config.hparams import HParams  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig  # noqa: E402
-from ut_tf.planning.operations import BatchShape, update_flop  # noqa: E402
-from ut_tf.planning.sizes import Sizes  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.run import Run  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
@@ -129,8 +127,24 @@ def training_flop(
       length: of the padded inputs; 0 without inputs.
       target_length: of the padded targets; 0 for classes.
     """
-    sizes = Sizes.of("universal_transformer", network.resolved(), spec)
-    return int(update_flop(sizes, BatchShape(batch, length, target_length)))
+    width, inner = network.hidden_size, network.width_of_heads
+
+    def products(positions: int, memory: int) -> int:
+        """Multiplications of a recurrent step, and of the projections of a memory."""
+        attention = positions * (4 * width * inner + 2 * positions * inner)
+        over_memory = positions * (2 * width * inner + 2 * memory * inner) if memory else 0
+        transition = positions * 2 * width * network.filter_size
+        return network.num_steps * (attention + over_memory + transition)
+
+    each = products(length, 0) if spec.inputs != "none" else 0
+    answers = 1
+    if spec.targets == "tokens":
+        memory = length if spec.inputs != "none" else 0
+        each += products(target_length, memory) + memory * 2 * width * inner
+        answers = target_length
+    each += answers * width * spec.target_vocab_size
+    # A multiplication is two operations, and the backward pass has two products for each.
+    return 3 * 2 * batch * each
 
 
 class Training:

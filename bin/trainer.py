@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         return _evaluate(values)
     plan, warm_start = checked(values)
     if values.plan:
-        print(plan_text(plan, values))
+        print(plan_text(plan, values, _made_strategy(values, plan)))
         return 0
     _check_place(values, plan, warm_start)
     strategy = _made_strategy(values, plan)

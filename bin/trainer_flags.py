@@ -133,19 +133,19 @@ FLAGS = (
     ),
     Flag(
         "plan",
-        "Prints what the training would need, and trains nothing: parameters, operations, memory,"
-        " hours and cost on GPUs.",
+        "Prints what the training would take on this machine, and trains nothing: it builds the"
+        " model and measures one update.",
         _PLAN,
         "boolean",
         default=False,
     ),
     Flag(
         "plan_args",
-        "What the plan assumes, name=value,name=value: gpus (A100+H100), devices, utilisation,"
-        " price, length, longest, vocab_size and others (docs/scaling.md).",
+        "What the plan assumes, name=value,name=value: length, longest, vocab_size and others"
+        " (docs/scaling.md).",
         _PLAN,
         default="",
-        shown_default="all GPUs of the table, one device, a utilisation of 0.25",
+        shown_default="the prepared data",
     ),
     shared_flags.REGISTRY_HELP,
 )

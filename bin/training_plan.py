@@ -1,77 +1,135 @@
-"""ut-trainer --plan: what a training would need, without beginning it.
+"""ut-trainer --plan: what a training would take on this machine, without beginning it.
 
-What a model must know of the problem comes from --plan_args or from the problem itself, which alone
-imports TensorFlow; where its data are gone, from the run in the output directory.
+The model is built and one update runs (``ut_tf.training.plan``), on random symbols. Their lengths
+are those of the data that is there, or of --plan_args. Without data the problem says how large its
+vocabulary usually is, and all examples are as long as max_length.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.frame.command import import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.command import stdout_to_stderr
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.planning.accelerators import ACCELERATORS, Accelerator, accelerator
-from ut_tf.planning.communication import Network
-from ut_tf.planning.operations import BatchShape
-from ut_tf.planning.plan import Setting, batch_of, largest_batch, make_plan
-from ut_tf.planning.rendering import render
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.run_config import read_values
 
+if TYPE_CHECKING:
+    from ut_tf.training.plan import BatchShape, TrainingPlan
+
 _SIZES = ("vocab_size", "input_vocab_size", "target_vocab_size", "max_words")
 _KINDS = ("inputs", "targets")
-
-
-def plan_text(run: Run, values: Any) -> str:
-    """The plan of a run in lines.
-
-    Args:
-      run: checked, perhaps without data.
-      values: of the command's flags.
-
-    Raises:
-      FlagError: --plan_args cannot be read.
-      UserError: the model is not known, fits nowhere, or nothing is known of the problem's data.
-    """
-    arguments = _arguments(values.plan_args)
-    setting = _setting(arguments)
-    training = run.hparams.training
-    spec, lengths, pools = _data(run, arguments)
-    longest = arguments.get("longest", max(lengths, default=training.max_length))
-    _check_lengths(arguments.get("length"), longest, training.max_length)
-    largest = largest_batch(training, spec, longest)
-    if "length" in arguments:
-        batches = [largest_batch(training, spec, arguments["length"])]
-    elif lengths:
-        batches = _batches(run, spec, lengths)
-    else:
-        batches = [largest]
-    plan = make_plan(run.hparams, spec, batches, largest, setting, values.train_steps)
-    title = f"{run.hparams.model} of {run.hparams_set} on {run.problem}: a plan, nothing is trained"
-    note = "" if lengths or "length" in arguments else _NO_LENGTHS.format(longest)
-    note = _POOLED.format(pools) if pools > 1 else note
-    return "\n".join([title, "", render(plan, setting), *([note] if note else [])])
-
-
+# Of version 0.4, which computed plans for other machines.
+_GONE = (
+    "gpus",
+    "devices",
+    "devices_per_machine",
+    "utilisation",
+    "gigabytes_per_second",
+    "price",
+    "steps",
+)
 _NO_LENGTHS = (
     "assumed: every example is {} long, the longest that is trained on; give"
     " --plan_args=length=MEAN,longest=MOST for a better estimate"
 )
+_NO_DATA = "assumed: vocabularies of {} and {} symbols, since there is no data in {}"
 _POOLED = (
     "lengths: those of the first of {} pools of the text; where another has a longer example, give"
     " --plan_args=longest=MOST"
 )
+_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def plan_text(run: Run, values: Any, strategy: Any) -> str:
+    """Measures the plan of a run; returns it in lines.
+
+    Args:
+      run: checked, perhaps without data.
+      values: of the command's flags.
+      strategy: tf.distribute strategy, on whose devices an update runs.
+
+    Raises:
+      FlagError: --plan_args cannot be read.
+      UserError: the model cannot be made, or nothing is known of the problem's data.
+    """
+    from ut_tf.training.plan import largest_batch, make_plan
+
+    arguments = _arguments(values.plan_args)
+    training = run.hparams.training
+    notes: list[str] = []
+    with stdout_to_stderr():
+        spec, lengths = _data(run, arguments, notes)
+        longest = arguments.get("longest", max(lengths, default=training.max_length))
+        _check_lengths(arguments.get("length"), longest, training.max_length)
+        largest = largest_batch(training, spec, longest)
+        batches = [largest]
+        if "length" in arguments:
+            batches = [largest_batch(training, spec, arguments["length"])]
+        elif lengths:
+            batches = _batches(run, spec, lengths)
+        else:
+            notes.append(_NO_LENGTHS.format(longest))
+        plan = make_plan(run.hparams, spec, batches, largest, strategy)
+    updates = training.train_steps if values.train_steps is None else values.train_steps
+    title = f"{run.hparams.model} of {run.hparams_set} on {run.problem}: a plan, nothing is trained"
+    return "\n".join([title, "", *_lines(plan, updates), *notes])
+
+
+def _lines(plan: TrainingPlan, updates: int) -> list[str]:
+    parts = ", ".join(f"{name} {count:,}" for name, count in plan.parameters.items())
+    how = "measured"
+    if plan.measured != plan.typical:
+        how = f"from one of {plan.measured.examples} examples, by operations"
+    memory = "not counted" if plan.memory is None else f"{_amount(plan.memory)}B"
+    rows = [
+        ("parameters", f"{sum(plan.parameters.values()):,}", parts),
+        ("an update", f"{_amount(plan.flop)}FLOP", f"of {_shape(plan.typical)}"),
+        ("memory", memory, f"at {_shape(plan.largest)}"),
+        ("  of it kept", f"{_amount(plan.kept)}B", "weights, moments, averages"),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    table = [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {text}" for name, value, text in rows]
+    whole = duration(updates * plan.seconds)
+    speed = f"{duration(plan.seconds)} per update ({how}), {whole} for {updates:,} updates"
+    return [*table, f"this machine: {speed}"]
+
+
+def _shape(batch: BatchShape) -> str:
+    sizes = " and ".join(str(size) for size in (batch.length, batch.target_length) if size)
+    return f"{batch.examples} examples" + (f" of {sizes} positions" if sizes else "")
+
+
+def _amount(number: float) -> str:
+    """Returns a number with three digits and its SI prefix, "1.23 G"."""
+    for size, prefix in _UNITS:
+        if number >= size:
+            return f"{number / size:.3g} {prefix}"
+    return f"{number:.3g} "
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that suits it, with three digits."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{float(f'{seconds / size:.3g}'):,g} {unit}"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """The assignments of --plan_args, each as its type."""
+    """Returns the assignments of --plan_args, each as its type."""
     arguments: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (piece.strip() for piece in part.partition("="))
+        if name in _GONE:
+            raise FlagError(
+                f"--plan_args={text}: {name} is gone, since a plan measures an update on the"
+                f" machine that it runs on: leave {name} out, and plan on the machine that trains."
+            )
         if name not in _READERS:
             near = did_you_mean(name, _READERS) or f"; expected {', '.join(_READERS)}."
             raise FlagError(f"--plan_args={text}: unknown name {name!r}{near}")
@@ -79,7 +137,7 @@ def _arguments(text: str) -> dict[str, Any]:
             arguments[name] = _READERS[name](value)
         except ValueError:
             raise FlagError(
-                f"--plan_args={text}: {name}={value}: expected {_EXPECTED[_READERS[name]]}."
+                f"--plan_args={text}: {name}={value}: expected a whole number from 1."
             ) from None
     return arguments
 
@@ -104,57 +162,16 @@ def _count(text: str) -> int:
     return number
 
 
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise ValueError
-    return number
-
-
-def _share(text: str) -> float:
-    number = _positive(text)
-    if number > 1:
-        raise ValueError
-    return number
-
-
-def _gpus(text: str) -> tuple[Accelerator, ...]:
-    return tuple(accelerator(name) for name in text.split("+"))
-
-
 _READERS: Mapping[str, Callable[[str], Any]] = {
-    "gpus": _gpus,
-    "devices": _count,
-    "devices_per_machine": _count,
-    "utilisation": _share,
-    "gigabytes_per_second": _positive,
-    "price": _positive,
     "length": _count,
     "longest": _count,
-    "steps": _positive,
     **dict.fromkeys(_SIZES, _count),
     **dict.fromkeys(_KINDS, str),
 }
-_EXPECTED: Mapping[Callable[[str], Any], str] = {
-    _count: "a whole number from 1",
-    _positive: "a number above 0",
-    _share: "a number above 0 and at most 1",
-}
-
-
-def _setting(arguments: dict[str, Any]) -> Setting:
-    network = Network()
-    network = Network(
-        devices_per_machine=arguments.get("devices_per_machine", network.devices_per_machine),
-        between=arguments.get("gigabytes_per_second", network.between / 1e9) * 1e9,
-    )
-    names = ("gpus", "devices", "utilisation", "price", "steps")
-    given = {name: arguments[name] for name in names if name in arguments}
-    return Setting(**{"gpus": tuple(ACCELERATORS.values()), **given, "network": network})
 
 
 def _given_spec(arguments: dict[str, Any]) -> ProblemSpec | None:
-    """The spec that the arguments describe; None: they name no size of a vocabulary."""
+    """Returns the spec that the arguments describe; None: they name no size of a vocabulary."""
     if not any(name in arguments for name in _SIZES):
         kinds = [f"{name}={arguments[name]}" for name in _KINDS if name in arguments]
         if kinds:
@@ -178,54 +195,49 @@ def _given_spec(arguments: dict[str, Any]) -> ProblemSpec | None:
     )
 
 
-def _data(run: Run, arguments: dict[str, Any]) -> tuple[ProblemSpec, Counter[int], int]:
-    """The spec, and what ``_of_problem`` says of lengths, where the arguments do not say it."""
-    spec, stored = _given_spec(arguments), _stored_spec(run)
-    if spec is None and "length" in arguments:
-        spec = stored
-    if spec is not None:
-        return spec, Counter(), 0
-    try:
-        return _of_problem(run)
-    except UserError:
-        if stored is None:
-            raise
-        return stored, Counter(), 0
-
-
-def _stored_spec(run: Run) -> ProblemSpec | None:
-    """The spec in the run's directory, if it is there."""
-    stored = read_values(run.output_dir)
-    return ProblemSpec.from_dict(stored["spec"]) if stored and stored["spec"] else None
-
-
-def _of_problem(run: Run) -> tuple[ProblemSpec, Counter[int], int]:
-    """What the problem says of its prepared data: the spec, how many examples have which length,
-    and the number of pools, of which the first is counted; 0: the data is not in pools.
+def _data(
+    run: Run, arguments: dict[str, Any], notes: list[str]
+) -> tuple[ProblemSpec, Counter[int]]:
+    """Returns the spec, and how many examples have which length, as far as it is known; notes what
+    was assumed.
     """
-    import_tensorflow()
-    with stdout_to_stderr():
-        problem = run.make_problem()
-        try:
-            spec = problem.spec(run.data_dir)
-        except UserError as error:
-            raise UserError(
-                f"{run.problem} has no data in {run.data_dir} to plan with: prepare it with"
-                " ut-datagen, or give --plan_args=vocab_size=SIZE,length=MEAN,longest=MOST (and"
-                " inputs=none or targets=class where they are no tokens)."
-            ) from error
+    spec, problem = _given_spec(arguments), run.make_problem()
+    if spec is not None:
+        return spec, Counter()
+    try:
+        spec = problem.spec(run.data_dir)
         pools = problem.example_pools(run.data_dir, run.seed, 0)
         table = pools.pool(0) if pools else problem.examples("train", run.data_dir, run.seed)
-    lengths = table.lengths
-    fitting = lengths[lengths <= run.hparams.training.max_length]
-    return spec, Counter(map(int, fitting)), pools.count if pools else 0
+    except UserError as error:
+        return _without_data(run, problem, notes, error), Counter()
+    if pools and pools.count > 1:
+        notes.append(_POOLED.format(pools.count))
+    fitting = table.lengths[table.lengths <= run.hparams.training.max_length]
+    return spec, Counter(map(int, fitting))
+
+
+def _without_data(run: Run, problem: Any, notes: list[str], error: UserError) -> ProblemSpec:
+    """Returns the spec in the run's directory, if it is there, or the problem's usual one."""
+    stored = read_values(run.output_dir)
+    if stored and stored["spec"]:
+        return ProblemSpec.from_dict(stored["spec"])
+    spec: ProblemSpec | None = problem.usual_spec()
+    if spec is None:
+        raise UserError(
+            f"{run.problem} has no data in {run.data_dir} to plan with: prepare it with"
+            " ut-datagen, or give --plan_args=vocab_size=SIZE,length=MEAN,longest=MOST (and"
+            " inputs=none or targets=class where they are no tokens)."
+        ) from error
+    notes.append(_NO_DATA.format(spec.input_vocab_size, spec.target_vocab_size, run.data_dir))
+    return spec
 
 
 def _batches(run: Run, spec: ProblemSpec, lengths: Counter[int]) -> list[BatchShape]:
-    """The batches of an epoch on one device, by the plan that training makes."""
+    """Returns the batches of an epoch on one device, as training makes them."""
     import numpy as np
 
     from ut_tf.data.batch_plan import batch_sizes, bucket_bounds, plan_batches
+    from ut_tf.training.plan import batch_of
 
     training = run.hparams.training
     ordered = np.sort(np.fromiter(lengths.elements(), np.int32))

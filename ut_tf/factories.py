@@ -22,10 +22,8 @@ from ut_tf.data.arguments import (
 from ut_tf.data.earlier_data import data_of_0_4
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
-from ut_tf.models.bounded import bounded_variables, check_layers, too_large
+from ut_tf.models.bounded import bounded_variables, check_layers
 from ut_tf.models.training_contract import TrainableModel
-from ut_tf.planning.parameters import count_parameters
-from ut_tf.planning.sizes import Sizes
 from ut_tf.problem_spec import ProblemSpec
 
 
@@ -113,32 +111,15 @@ def make_model(
     # Keras draws the seeds of initializers and of random layers from here.
     random.seed(seed)
     try:
-        most = most_parameters
-        is_bounded = most is not None and not _check_size(hparams, spec, most)
-        with bounded_variables(most if is_bounded else None):
+        if most_parameters is not None:
+            check_layers(dict(vars(hparams.network)), most_parameters)
+        with bounded_variables(most_parameters):
             model = factory(hparams.network, spec)
     finally:
         random.setstate(state)
         keras.config.set_dtype_policy(before)
     _check_trainable(hparams.model, model)
     return model
-
-
-def _check_size(hparams: HParams, spec: ProblemSpec, most: int) -> bool:
-    """Whether the model is known to have no more parameters than that, without making it.
-
-    Raises:
-      UserError: it has far more, or more layers than could be.
-    """
-    try:
-        planned = count_parameters(Sizes.of(hparams.model, hparams.network, spec))
-    except UserError:
-        # Of this model nobody knows before.
-        check_layers(dict(vars(hparams.network)), most)
-        return False
-    if planned > 2 * most:
-        raise too_large(most)
-    return planned <= most
 
 
 def _check_trainable(name: str, model: Any) -> None:

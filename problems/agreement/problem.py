@@ -50,6 +50,7 @@ from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 _FOLDER = "agreement"
 # Sentences judged at every evaluation during training.
 _VALIDATED = 2000
+_USUAL_WORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ class Agreement(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """The kinds of inputs and targets, with the size of the vocabulary in `data_dir`."""
         return self._spec(self._prepared(data_dir).summary()["vocab_size"])
+
+    def usual_spec(self) -> ProblemSpec:
+        """Returns about the vocabulary of the published sentences."""
+        return self._spec(_USUAL_WORDS)
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None

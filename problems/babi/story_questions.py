@@ -42,6 +42,8 @@ from ut_tf.storage.files import sha256_of
 
 _FAILED_ERROR = 5.0
 _VALIDATED = 2000
+# Words, answers and words of a fact of the twenty tasks together.
+_USUAL_SIZES, _USUAL_WORDS = (180, 90), 8
 
 
 class StoryQuestions(Problem):
@@ -119,6 +121,11 @@ class StoryQuestions(Problem):
             target_vocab_size=len(read_symbols(folder.path / ANSWERS_FILE)),
             max_words=max_words,
         )
+
+    def usual_spec(self) -> ProblemSpec:
+        """Returns about the sizes of all twenty tasks."""
+        max_words = _USUAL_WORDS if self.form == "facts" else 0
+        return ProblemSpec(self.form, "class", *_USUAL_SIZES, max_words=max_words)
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None

@@ -73,6 +73,10 @@ class LambadaLM(LambadaProblem):
             target_vocab_size=int(self._prepared(data_dir).summary["vocab_size"]),
         )
 
+    def usual_spec(self) -> ProblemSpec:
+        """Returns the size of the vocabulary that is asked for."""
+        return ProblemSpec("none", "tokens", 0, self._settings.vocab_size)
+
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:

@@ -125,6 +125,11 @@ class LambadaRC(LambadaProblem):
             "tokens", "word", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
         )
 
+    def usual_spec(self) -> ProblemSpec:
+        """Returns the size of the vocabulary that is asked for."""
+        size = self._settings.vocab_size
+        return ProblemSpec("tokens", "word", size, size, shared_vocab=True)
+
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:

@@ -124,6 +124,12 @@ class Problem(ABC):
         prepared.
         """
 
+    def usual_spec(self) -> ProblemSpec | None:
+        """Returns the spec that data of this problem usually has, to plan with before there is any;
+        None: nothing is known.
+        """
+        return None
+
     def is_prepared(self, data_dir: Path) -> bool:
         """Whether the data is in `data_dir`, be it damaged. A problem that prepares data, but whose
         ``spec`` does not read it, overrides this.

@@ -31,9 +31,13 @@ _LAYERS = frozenset(
 _SHARED_STEPS = 1000
 
 
-def too_large(most: int) -> UserError:
-    """The error about a configuration that makes more than the numbers that are stored."""
-    return UserError(
+class TooLargeError(UserError):
+    """A configuration makes a model of more numbers than are stored."""
+
+
+def too_large(most: int) -> TooLargeError:
+    """Returns the error about a configuration that makes more than the numbers that are stored."""
+    return TooLargeError(
         f"the configuration makes a model of more than the {most:,} parameters that are"
         " stored: copy or download the whole of it again."
     )
@@ -82,9 +86,9 @@ def bounded_variables(most: int | None) -> contextlib.AbstractContextManager[Non
         nonlocal made
         value = options["initial_value"]
         if callable(value):
-            # Traced and not run: the value has a shape and takes no memory.
-            traced = tf.function(value, autograph=False).get_concrete_function()
-            made += math.prod(traced.output_shapes)
+            # In a graph that never runs, the value has a shape and takes no memory.
+            with tf.__internal__.FuncGraph("shape").as_default():
+                made += math.prod(tf.convert_to_tensor(value()).shape)
         if made > most:
             raise too_large(most)
         return next_creator(**options)

@@ -1,0 +1,147 @@
+"""A measured plan: its counts, what it assumes without data, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tests.bin.quick_commands import call_commands
+from ut_tf import registry
+from ut_tf.bin import trainer
+from ut_tf.bin.frame.flags import FlagError
+from ut_tf.bin.training_plan import duration, plan_text
+from ut_tf.factories import make_hparams, make_model
+from ut_tf.layers.transition import Transition
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.run import Run
+from ut_tf.training import plan as plans
+from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop, largest_batch, make_plan
+
+SPEC = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True)
+SMALL = "hidden_size=16,filter_size=24,num_heads=2,num_steps=2"
+BATCH = BatchShape(32, 6, 5)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "time"),
+    [(0.0123, "12.3 ms"), (3.6, "3.6 s"), (1800, "30 min"), (31900, "8.86 h"), (9e5, "10.4 days")],
+)
+def test_times_have_sensible_units(seconds: float, time: str) -> None:
+    assert duration(seconds) == time
+
+
+def test_a_plan_counts_parameters_and_the_products_of_an_update() -> None:
+    hparams = make_hparams("ut_tiny", SMALL + ",average_decay=0.9")
+    plan = make_plan(hparams, SPEC, [BATCH], BATCH, tf.distribute.get_strategy())
+    parameters = make_model(hparams, SPEC, 0).count_params()
+    assert sum(plan.parameters.values()) == parameters
+    # Weights, two moments and the average; iterations besides.
+    assert 0 <= plan.kept - 4 * 4 * parameters < 100
+    assert (plan.memory is None or plan.memory > plan.kept) and plan.seconds > 0
+    d, f, steps = 16, 24, 2
+
+    def products(positions: int, memory: int) -> int:
+        own = 4 * d * d + 2 * positions * d + 2 * d * f
+        return positions * (own + (2 * d * d + 2 * memory * d if memory else 0))
+
+    each = steps * (products(6, 0) + products(5, 6)) + 6 * 2 * d * d + 5 * d * 20
+    assert plan.flop == pytest.approx(3 * 2 * BATCH.examples * each, rel=0.02)
+
+
+def test_an_update_that_would_take_long_is_scaled_from_a_smaller_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plans, "_LONGEST_UPDATE", 0.0)
+    hparams = make_hparams("ut_tiny", SMALL)
+    plan = make_plan(hparams, SPEC, [BATCH], BATCH, tf.distribute.get_strategy())
+    assert plan.measured == BatchShape(2, 6, 5) and plan.typical == BATCH
+    trained = RandomTraining(hparams, SPEC, tf.distribute.get_strategy())
+    assert plan.flop == pytest.approx(graph_flop(trained.graph(BATCH), 1), rel=0.01)
+
+
+class Wide(Transition):
+    """A user's transition, twice as wide."""
+
+    def __init__(self, hidden_size: int, filter_size: int, **kwargs: Any) -> None:
+        super().__init__(hidden_size, 2 * filter_size, **kwargs)
+
+
+def test_a_transition_of_ones_own_counts_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.transitions._registered, "wide", (Wide, __file__))
+    strategy = tf.distribute.get_strategy()
+    own, plain = (
+        make_plan(make_hparams("ut_tiny", SMALL.replace(*more)), SPEC, [BATCH], BATCH, strategy)
+        for more in (("filter_size", "transition=wide,filter_size"), ("size=24", "size=48"))
+    )
+    assert (own.parameters, own.flop) == (plain.parameters, plain.flop)
+
+
+def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_free_memory", lambda: 10**6)
+    with pytest.raises(plans.UserError, match=r"0\.0 GB: lower `hidden_size`=1024"):
+        largest = largest_batch(make_hparams("ut_base").training, SPEC)
+        make_plan(make_hparams("ut_base"), SPEC, [largest], largest, tf.distribute.get_strategy())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("vocab_size=9,length=50,longest=20", "length=50.*longest"),
+        ("vocab_size=9,longest=300", "longest=300.*max_length"),
+        ("inputs=none,length=9", "inputs=none.*vocab_size"),
+        ("gpus=A100", "gpus is gone"),
+    ],
+)
+def test_arguments_that_contradict_are_refused(
+    arguments: str, sentence: str, tmp_path: Path
+) -> None:
+    options = {"output_dir": str(tmp_path / "run")}
+    run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", "max_length=256", **options)
+    values = SimpleNamespace(plan_args=arguments, train_steps=None)
+    with pytest.raises(FlagError, match=sentence):
+        plan_text(run, values, tf.distribute.get_strategy())
+
+
+def test_a_plan_uses_the_data_that_is_there(tmp_path: Path) -> None:
+    folders = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "downloads"}
+    options = {
+        "problem_args": {"train_questions": 200, "test_questions": 20},
+        "output_dir": tmp_path / "run",
+    }
+    small = "hidden_size=16,filter_size=16,num_steps=2"
+
+    def text(**more: Any) -> str:
+        run = Run.plan("babi_sim", "ut_demo", small, **{**folders, **options, **more})
+        values = SimpleNamespace(plan_args="", train_steps=1000)
+        return plan_text(run, values, tf.distribute.get_strategy())
+
+    before = text()
+    assert "assumed: vocabularies of 180 and 90 symbols" in before
+    assert "1,000 updates" in before and "this machine: " in before
+    run = Run.create("babi_sim", "ut_demo", small, **folders, **options)
+    run.prepare()
+    assert "assumed" not in text()
+    # Where the data are gone, the run's own sizes do.
+    after = text(data_dir=tmp_path / "empty")
+    assert "assumed: every example" in after and "vocabularies" not in after
+
+
+def test_a_plan_before_any_data_counts_the_network_of_the_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [f"--{name}={tmp_path / name}" for name in ("data_dir", "tmp_dir", "output_dir")]
+    assert trainer.main(["--problem=babi_qa", "--hparams_set=ut_base", "--plan", *folders]) == 0
+    output = capsys.readouterr().out
+    assert "parameters" in output and "per update" in output and " days" in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_mistake_in_a_plan_is_answered_at_once() -> None:
+    own = ["--problem=translate_ende_wmt14", "--hparams_set=ut_base", "--plan"]
+    answers = call_commands([("trainer", [*own, "--hparams=hiden_size=3"])])
+    assert answers[0].status == 1 and "hidden_size" in answers[0].errors
+    assert answers[0].imported == []
