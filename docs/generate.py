@@ -2,7 +2,8 @@
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end
 -->``. The hyperparameters' texts are the string literals below their fields. A test compares the
-files with what this script would write.
+files with what this script would write. The sections of other pages are filled by the site alone
+(``site.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 from ut_tf.models.catalogue import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("docs/hyperparameters.md", "docs/models.md", "docs/tensor2tensor_names.md")
+FILES = ("docs/hyperparameters.md", "docs/models.md")
 _TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _HEAD = ("| name | values | default | |", "|---|---|---|---|")
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

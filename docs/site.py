@@ -1,9 +1,10 @@
-"""Hooks of the site (mkdocs.yml): README, changelog and contributing become pages of it, and links
-out of docs/ lead to those pages, or to the source on GitHub.
+"""Hooks of the site (mkdocs.yml): README, changelog and contributing become pages of it, links out
+of docs/ lead to those pages, or to the source on GitHub, and generated tables are filled.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import posixpath
 import re
 from pathlib import Path
@@ -36,6 +37,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrites the links of a page that lead out of docs/, or into it."""
     path = page.file.src_uri
     names = {site: name for name, site in PAGES.items()}
+    if "<!-- generated: " in markdown:
+        markdown = _tables().generated(markdown)
     # Badges are images from elsewhere.
     markdown = _BADGES.sub("", markdown)
     # Where the page lies in the checkout.
@@ -48,6 +51,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     ]
     # The word after the language is for the tests.
     return "".join(parts).replace("```python usage\n", "```python\n")
+
+
+def _tables() -> Any:
+    """Returns the module ``generate.py``, which lies beside this one."""
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,20 @@ from ut_tf.config.tensor2tensor import GONE, HINTS, RENAMED, SAME
 from ut_tf.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "tensor2tensor_names.md").read_text(encoding="utf-8")
+
+
+def _page() -> str:
+    """Returns the page with its generated tables, as the site has it."""
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    text = (ROOT / "docs" / "tensor2tensor_names.md").read_text(encoding="utf-8")
+    filled: str = generate.generated(text)
+    return filled
+
+
+PAGE = _page()
 
 
 def _commands() -> dict[str, set[str]]:
