@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import csv
 import random
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.data.download import Archive
-from ut_tf.data.text.line_ends import checked_line_ends
-from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import open_gzip
 from ut_tf.errors import UserError, counted
 
 Source = Literal["auto", "table", "simplified"]
@@ -232,7 +229,7 @@ def _missing(folder: Path, files: str) -> UserError:
 
 def _table_rows(path: Path) -> Iterator[tuple[Dependency, bool]]:
     """Yields each sentence, and whether every noun between subject and verb is an attractor."""
-    reader = csv.reader(_lines(path), delimiter="\t")
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), delimiter="\t")
     try:
         header = next(reader, [])
         missing = [name for name in _COLUMNS if name not in header]
@@ -277,8 +274,8 @@ def _table_row(
 
 
 def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:
-    for number, line in enumerate(_lines(path), start=1):
-        parts = line.rstrip("\r\n").split("\t")
+    for number, line in enumerate(read_lines(path), start=1):
+        parts = line.split("\t")
         if len(parts) != 2:
             raise _malformed(
                 path,
@@ -291,23 +288,6 @@ def _simplified_rows(path: Path, attractors: int) -> Iterator[Dependency]:
             raise _malformed(path, number, f"tag {form!r}", " or ".join(FORMS))
         words = [word for word in before.split(" ") if word]
         yield Dependency(" ".join([*words, form]), len(words), form, attractors)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a plain or gzip file; raises UserError where it is cut off or a line is
-    not UTF-8.
-    """
-    number = 0
-    try:
-        with open_gzip(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in checked_line_ends(file, str(path)):
-                number += 1
-                yield decoded(line, str(path), _REMEDY, number)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(
-            f"{path} cannot be read after line {number} ({error or type(error).__name__}): it may"
-            " be cut off or another file; delete it, or put the whole file in its place."
-        ) from error
 
 
 def _malformed(path: Path, line: int, fault: str, expected: str) -> UserError:

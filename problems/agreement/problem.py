@@ -26,7 +26,7 @@ from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
-from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.problem import Problem
 from ut_tf.data.split_of import not_trained_on
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError, counted
@@ -48,8 +48,6 @@ from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _FOLDER = "agreement"
-# Sentences judged at every evaluation during training.
-_VALIDATED = 2000
 _USUAL_WORDS = 10_000
 
 
@@ -86,6 +84,8 @@ class Agreement(Problem):
     """
 
     _form: ClassVar[str] = ""
+    group_by = "attractors"
+    validated = 2000
     earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(self, name: str, source: Source = "auto", disjoint_splits: bool = True) -> None:
@@ -270,9 +270,7 @@ class Agreement(Problem):
         )
 
     def _prepared(self, data_dir: Path) -> PreparedFolder:
-        folder = self._folder(data_dir)
-        folder.require(self, data_dir)
-        return folder
+        return self._folder(data_dir).require(self, data_dir)
 
     def _load(self, split: str, data_dir: Path) -> _Loaded:
         self.check_split(split)
@@ -297,6 +295,7 @@ class SvaLanguageModeling(Agreement):
     """
 
     selection_metric = ("accuracy", "max")
+    method = "ranking"
     _form = "language_modeling"
 
     def __init__(
@@ -342,19 +341,6 @@ class SvaLanguageModeling(Agreement):
         judged = {} if split == "train" else {"alternative": answers, "attractors": attractors}
         return {"targets": ids, **judged}
 
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The test split, ranked, each number of attractors reported for itself; `lengths` means
-        nothing here.
-        """
-        del lengths
-        return [EvaluationSet(name="", split="test", method="ranking", group_by="attractors")]
-
-    def validation_sets(self) -> list[EvaluationSet]:
-        """Some of the validation split, ranked."""
-        return [
-            EvaluationSet(name="", split="validation", method="ranking", max_examples=_VALIDATED)
-        ]
-
     def text_codec(self, vocab_dir: Path) -> SentenceCodec:
         """The codec of sentences, to be scored."""
         return SentenceCodec(vocab_dir)
@@ -371,6 +357,7 @@ class SvaNumberPrediction(Agreement):
     """
 
     selection_metric = ("error", "min")
+    method = "classify"
     _form = "number_prediction"
 
     def __init__(
@@ -397,19 +384,6 @@ class SvaNumberPrediction(Agreement):
         """Returns {"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
         del split
         return {"inputs": ids, "targets": answers, "attractors": attractors}
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The test split, each number of attractors reported for itself; `lengths` means nothing
-        here.
-        """
-        del lengths
-        return [EvaluationSet(name="", split="test", method="classify", group_by="attractors")]
-
-    def validation_sets(self) -> list[EvaluationSet]:
-        """Some of the validation split."""
-        return [
-            EvaluationSet(name="", split="validation", method="classify", max_examples=_VALIDATED)
-        ]
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:
         """The codec of sentences up to their verb."""

@@ -15,15 +15,13 @@ last 70 facts before its question, or the last 130 where task 3 is trained alone
 from __future__ import annotations
 
 import re
-import tarfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import is_plain_file, open_tar
+from ut_tf.data.unpacking import is_plain_file, naming_damage, open_tar
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.held_out import drawn_apart, questions_of
 from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
@@ -181,18 +179,12 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
     """Returns (file name, text) of each (task, "train" or "test") in a folder of the archive."""
     pattern = re.compile(rf"(?:.*/)?{folder}/qa(\d+)_(?:.*_)?(train|test)\.txt")
     files = {}
-    try:
-        with open_tar(archive) as tar:
-            for member in tar:
-                match = pattern.fullmatch(member.name)
-                if match and is_plain_file(member):
-                    text = _text(tar, member, f"{archive}:{member.name}")
-                    files[int(match[1]), match[2]] = (member.name, text)
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise UserError(
-            f"{archive} cannot be read as an archive ({error or type(error).__name__}): it may be"
-            " cut off or another file; delete it, or put the whole archive in its place."
-        ) from error
+    with naming_damage(archive, "as an archive"), open_tar(archive) as tar:
+        for member in tar:
+            match = pattern.fullmatch(member.name)
+            if match and is_plain_file(member):
+                text = _text(tar, member, f"{archive}:{member.name}")
+                files[int(match[1]), match[2]] = (member.name, text)
     return files
 
 

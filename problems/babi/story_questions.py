@@ -154,13 +154,7 @@ class StoryQuestions(Problem):
         """
         del lengths
         return [
-            EvaluationSet(
-                name="",
-                split="test",
-                method="classify",
-                group_by="task",
-                ponder_by="supporting_facts",
-            )
+            EvaluationSet("", "test", "classify", group_by="task", ponder_by="supporting_facts")
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
@@ -168,13 +162,7 @@ class StoryQuestions(Problem):
         task.
         """
         return [
-            EvaluationSet(
-                name="",
-                split="validation",
-                method="classify",
-                group_by="task",
-                max_examples=_VALIDATED,
-            )
+            EvaluationSet("", "validation", "classify", group_by="task", max_examples=_VALIDATED)
         ]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
@@ -234,9 +222,7 @@ class StoryQuestions(Problem):
         )
 
     def _prepared(self, data_dir: Path) -> PreparedFolder:
-        folder = self._folder(data_dir)
-        folder.require(self, data_dir)
-        return folder
+        return self._folder(data_dir).require(self, data_dir)
 
     def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         folder, stories = self._folder(data_dir), self.stories(tmp_dir)

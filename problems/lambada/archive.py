@@ -13,12 +13,8 @@ folder or a tar file of texts instead of the archive's novels.
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import lzma
 import os
 import tarfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +22,7 @@ from pathlib import Path
 from ut_tf.data.download import Archive, find_or_download
 from ut_tf.data.text.line_ends import checked_line_ends
 from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import is_plain_file, open_gzip, open_tar, tar_within
+from ut_tf.data.unpacking import is_plain_file, naming_damage, open_gzip, open_tar, tar_within
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problems.lambada.tokens import treebank_tokens
@@ -54,7 +50,6 @@ VOCABULARY_FILE = "lambada-vocab-2.txt"
 _FOLDER = "lambada"
 _REMEDY = "convert the file to UTF-8"
 _MOST_DIGITS = 18
-_DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ class Sources:
         if self.archive is None:
             return None
         name = f"{self.archive}:{file}"
-        with _undamaged(self.archive), open_tar(self.archive) as archive:
+        with naming_damage(self.archive), open_tar(self.archive) as archive:
             member = _member(archive, file, self.archive)
             content = archive.extractfile(member)
             return decoded(content.read() if content else b"", name, _REMEDY), name
@@ -256,7 +251,7 @@ def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
 
 
 def _plain_content(path: Path) -> bytes:
-    with _undamaged(path):
+    with naming_damage(path):
         if path.suffix != ".gz":
             return path.read_bytes()
         with open_gzip(path) as file:
@@ -269,12 +264,12 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _tar_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    with _undamaged(path), open_tar(path) as archive:
+    with naming_damage(path), open_tar(path) as archive:
         yield from _members(archive, str(path))
 
 
 def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
-    with _undamaged(path, NOVELS_FILE), open_tar(path) as outer:
+    with naming_damage(f"{path}:{NOVELS_FILE}"), open_tar(path) as outer:
         member = _member(outer, NOVELS_FILE, path)
         content = outer.extractfile(member)
         assert content is not None
@@ -315,16 +310,3 @@ def _member(archive: tarfile.TarFile, file: str, path: Path) -> tarfile.TarInfo:
             f" file {file} beside it."
         )
     return members[0]
-
-
-@contextlib.contextmanager
-def _undamaged(path: Path, member: str = "") -> Iterator[None]:
-    """Turns what damaged or truncated files raise into one error that names the file."""
-    try:
-        yield
-    except _DAMAGED as error:
-        name = f"{path}:{member}" if member else str(path)
-        raise UserError(
-            f"{name} cannot be read to its end ({error or type(error).__name__}): it is truncated"
-            " or damaged; put the whole file there."
-        ) from error

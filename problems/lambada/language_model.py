@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
-from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import WordsCodec
@@ -20,7 +19,7 @@ from ut_tf.problems.lambada.passages import (
     number_unknown,
     windows,
 )
-from ut_tf.problems.lambada.problem import VALIDATED, EvaluateOn, LambadaProblem
+from ut_tf.problems.lambada.problem import EvaluateOn, LambadaProblem
 
 
 class LambadaLM(LambadaProblem):
@@ -39,6 +38,7 @@ class LambadaLM(LambadaProblem):
       window: words in a training example.
     """
 
+    method = "last_word"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("target/loss", "min")  # type: ignore[misc]
 
     def __init__(
@@ -104,17 +104,6 @@ class LambadaLM(LambadaProblem):
             return {"targets": hide_last(ids, fresh, size) if judged else ids}
 
         return ExampleTable(lengths.astype(np.int32), batch)
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The passages, their last word judged for itself; `lengths` means nothing here."""
-        del lengths
-        return [EvaluationSet(name="", split=self._judged(), method="last_word")]
-
-    def validation_sets(self) -> list[EvaluationSet]:
-        """Evenly spaced development passages, judged likewise."""
-        return [
-            EvaluationSet(name="", split="validation", method="last_word", max_examples=VALIDATED)
-        ]
 
     def text_codec(self, vocab_dir: Path) -> WordsCodec:
         """The codec of texts in LAMBADA's form, to be scored."""

@@ -20,8 +20,6 @@ from ut_tf.problems.lambada.archive import find_sources, find_texts, text_files
 from ut_tf.problems.lambada.corpus import LambadaCorpus, LambadaSettings, Texts
 
 _FOLDER = "lambada"
-# Passages judged at every evaluation during training: enough to tell checkpoints apart.
-VALIDATED = 500
 EvaluateOn = Literal["test", "development"]
 
 
@@ -37,6 +35,9 @@ class LambadaProblem(Problem):
       evaluate_on: what ut-eval judges: the "test" passages, or those of "development" where one
         has no others.
     """
+
+    # Enough to tell checkpoints apart.
+    validated = 500
 
     def __init__(
         self,
@@ -88,6 +89,11 @@ class LambadaProblem(Problem):
             notes.append(f"vocabulary of {summary['words']:,} words made from the training text")
         return "; ".join(notes)
 
+    @property
+    def judged_split(self) -> str:
+        """The test or the development passages."""
+        return "validation" if self._evaluate_on == "development" else "test"
+
     def _corpus(self, data_dir: Path) -> LambadaCorpus:
         decides = json.dumps(
             [dataclasses.asdict(self._settings), self._train_files], sort_keys=True
@@ -137,6 +143,3 @@ class LambadaProblem(Problem):
         if key not in self._tensors:
             self._tensors[key] = tf.constant(self._texts(split, data_dir).words, tf.int32)
         return self._tensors[key]
-
-    def _judged(self) -> Literal["validation", "test"]:
-        return "validation" if self._evaluate_on == "development" else "test"

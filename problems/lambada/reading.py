@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable, example_order
-from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import PassageCodec
@@ -34,7 +33,7 @@ from ut_tf.problems.lambada.passages import (
     given_passages,
     number_unknown,
 )
-from ut_tf.problems.lambada.problem import VALIDATED, EvaluateOn, LambadaProblem
+from ut_tf.problems.lambada.problem import EvaluateOn, LambadaProblem
 from ut_tf.symbols import END_ID
 
 _VALIDATION_FOLD_SHARE = 10
@@ -67,6 +66,7 @@ class LambadaRC(LambadaProblem):
         kept out of these under cross-validation.
     """
 
+    method = "classify"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
     earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
@@ -145,17 +145,6 @@ class LambadaRC(LambadaProblem):
             )
         table = self._tables[key]
         return table.examples(example_order(split, len(table.lengths), seed, epoch))
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The passages, all of them; `lengths` means nothing here."""
-        del lengths
-        return [EvaluationSet(name="", split=self._judged(), method="classify")]
-
-    def validation_sets(self) -> list[EvaluationSet]:
-        """Evenly spaced development passages."""
-        return [
-            EvaluationSet(name="", split="validation", method="classify", max_examples=VALIDATED)
-        ]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
         """Accuracy, the share of the passages answered rightly, from "error" (percent)."""

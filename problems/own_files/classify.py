@@ -11,7 +11,6 @@ training examples of each class is held out.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.example_table import ExampleTable, example_order
-from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
@@ -73,6 +71,7 @@ class ClassifyFiles(OwnFiles):
     }
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
     method: ClassVar[str] = "classify"
+    group_by: ClassVar[str | None] = "class"
     unit: ClassVar[str] = "text"
 
     def __init__(
@@ -160,11 +159,6 @@ class ClassifyFiles(OwnFiles):
             return {**features, "class": tf.gather(reported, targets)}
 
         return ExampleTable(encoded.side.lengths[order].astype(np.int32), batch)
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """As of ``OwnFiles``, each class reported for itself."""
-        sets = super().evaluation_sets(lengths)
-        return [dataclasses.replace(of_split, group_by="class") for of_split in sets]
 
     def text_codec(self, vocab_dir: Path) -> ClassesCodec:
         """The codec of texts and class names."""

@@ -21,7 +21,7 @@ from ut_tf.data.arrays import open_arrays
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
-from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.problem import Problem
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
     SubwordKind,
@@ -200,16 +200,10 @@ class OwnFiles(Problem):
         folder.make_once(lambda: self._make(folder))
         folder.refuse_changed_sources()
 
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The test split or, where no files were given for it, the validation split; `lengths`
-        means nothing here.
-        """
-        del lengths
-        split = "test" if self._own_files["test"] else "validation"
-        return [EvaluationSet(name="", split=split, method=self.method)]
-
-    method: ClassVar[str] = ""
-    """The evaluation method."""
+    @property
+    def judged_split(self) -> str:
+        """The test split or, where no files were given for it, the validation split."""
+        return "test" if self._own_files["test"] else "validation"
 
     unit: ClassVar[str] = ""
     """What an example of the files is called."""
@@ -220,9 +214,7 @@ class OwnFiles(Problem):
 
     def summary(self, data_dir: Path) -> dict[str, Any]:
         """The summary of what is prepared: "vocab_size", "examples" of each split."""
-        folder = self._folder(data_dir)
-        folder.require(self, data_dir)
-        return folder.summary()
+        return self._folder(data_dir).require(self, data_dir).summary()
 
     def loaded(self, split: str, data_dir: Path) -> Encoded:
         """A split, which is read into memory the first time."""

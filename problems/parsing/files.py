@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ut_tf.data.split_of import not_trained_on
 from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import read_zip_member
+from ut_tf.data.unpacking import naming_damage, read_zip_member
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
 from ut_tf.storage.files import sha256_of
@@ -267,28 +266,13 @@ def _files(path: Path) -> list[Path]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(
-                name for name in archive.namelist() if PurePosixPath(name).suffix == _SUFFIX
+    with naming_damage(path, "as a zip archive"), zipfile.ZipFile(path) as archive:
+        names = sorted(name for name in archive.namelist() if PurePosixPath(name).suffix == _SUFFIX)
+        if not names:
+            raise UserError(
+                f"{path} has no file *.mrg: expected an archive with a treebank; put it in its"
+                " place."
             )
-            if not names:
-                raise UserError(
-                    f"{path} has no file *.mrg: expected an archive with a treebank; put it in its"
-                    " place."
-                )
-            for name in names:
-                content = read_zip_member(archive, name, path)
-                yield f"{path}:{name}", decoded(content, f"{path}:{name}", _REMEDY)
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        OSError,
-        zlib.error,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise UserError(
-            f"{path} cannot be read as a zip archive ({error or type(error).__name__}): it may be"
-            " cut off or another file; delete it, or put the whole archive in its place."
-        ) from error
+        for name in names:
+            content = read_zip_member(archive, name, path)
+            yield f"{path}:{name}", decoded(content, f"{path}:{name}", _REMEDY)

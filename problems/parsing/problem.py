@@ -326,9 +326,7 @@ class Parsing(Problem):
         )
 
     def _prepared(self, data_dir: Path) -> PreparedFolder:
-        folder = self._folder(data_dir)
-        folder.require(self, data_dir)
-        return folder
+        return self._folder(data_dir).require(self, data_dir)
 
     def _check_split(self, split: str, data_dir: Path) -> None:
         folder = self._prepared(data_dir)

@@ -21,7 +21,7 @@ import tensorflow as tf
 from ut_tf.data.arrays import open_arrays
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
-from ut_tf.data.problem import EvaluationSet, Problem
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import SudokuCodec, aligned_spec
@@ -55,6 +55,9 @@ class Sudoku(Problem):
       seed: of the puzzles, and of which patterns belong to which split.
       name: the problem's name, for messages.
     """
+
+    method = "aligned"
+    group_by = "blanks"
 
     def __init__(
         self,
@@ -130,11 +133,6 @@ class Sudoku(Problem):
             return {name: tf.gather(rows, numbers) for name, rows in tensors.items()}
 
         return ExampleTable(np.full(len(order), self.size.cells, np.int32), batch)
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The test split, with metrics by the number of blank cells; `lengths` has no effect."""
-        del lengths
-        return [EvaluationSet(name="", split="test", method="aligned", group_by="blanks")]
 
     def text_codec(self, vocab_dir: Path) -> SudokuCodec:
         """The codec of grids, which needs no file."""

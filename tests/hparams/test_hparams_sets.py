@@ -53,7 +53,8 @@ def test_every_set_keeps_the_dropout_that_it_had_in_0_4():
 
 def test_every_set_of_ours_names_the_problem_that_it_was_made_for():
     written = {}
-    for path in (Path(__file__).parents[2] / "hparams").rglob("*.yaml"):
+    folder = Path(__file__).parents[2] / "hparams"
+    for path in {*folder.rglob("*.yaml")} - {folder / "first_sets.yaml"}:
         written |= yaml.safe_load(path.read_text(encoding="utf-8"))
     sets = {name: values for name, values in written.items() if not name.startswith("_")}
     assert {*sets} == {*OURS}

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
@@ -142,13 +142,14 @@ class PreparedFolder:
         """A context in which any error means that the folder is damaged."""
         return undamaged(self.path)
 
-    def require(self, problem: Problem, data_dir: Path) -> None:
-        """Raises NotPreparedError if the folder is not complete."""
+    def require(self, problem: Problem, data_dir: Path) -> Self:
+        """The folder itself; raises NotPreparedError if it is not complete."""
         if not self.is_complete():
             raise NotPreparedError(
                 f"{problem.name} is not prepared in {data_dir}: prepare it with ut-datagen, or name"
                 " the `data_dir` that has it."
             )
+        return self
 
     def refuse_changed_sources(self) -> None:
         """Raises UserError if one of the files in the summary's "files" (see ``source_record``) is

@@ -72,14 +72,20 @@ class EvaluationSet:
 
 
 class Problem(ABC):
-    """A task. A subclass defines ``prepare``, ``spec``, ``examples`` and ``evaluation_sets``; it
-    holds no state but caches of what lies in the data directory.
+    """A task. A subclass defines ``prepare``, ``spec``, ``examples``, and ``method`` or
+    ``evaluation_sets``; it holds no state but caches of what lies in the data directory.
     """
 
     name: str = ""
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     selection_metric: tuple[str, Literal["min", "max"]] = ("loss", "min")
     """The validation metric that decides which checkpoint is best and when to stop early."""
+    method: ClassVar[str] = ""
+    """The evaluation method, of a problem that is judged on its whole test split."""
+    group_by: ClassVar[str | None] = None
+    """The feature that groups the test examples (``EvaluationSet``)."""
+    validated: ClassVar[int] = 0
+    """Validation examples judged during training at most, evenly spaced; 0: all."""
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {}
     """The constructor's arguments that name files or folders: one ("file"), or several with commas
     between ("files", passed as a list). A run stores them as absolute paths, so that it can be used
@@ -180,16 +186,26 @@ class Problem(ABC):
                 f"{self.name} has no split {split!r}: expected one of {', '.join(self.splits)}."
             )
 
-    @abstractmethod
+    @property
+    def judged_split(self) -> str:
+        """The split of a final evaluation."""
+        return "test"
+
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """The sets of a final evaluation; `lengths` replaces the problem's own lengths."""
+        """The sets of a final evaluation; default: ``judged_split``, by ``method``.
+
+        Args:
+          lengths: replaces the problem's own lengths, if it has any.
+        """
+        del lengths
+        return [EvaluationSet("", self.judged_split, self.method, group_by=self.group_by)]
 
     def validation_sets(self) -> list[EvaluationSet]:
         """The sets judged during training; default: the validation split, by the method of
         ``evaluation_sets``.
         """
         method = self.evaluation_sets()[0].method
-        return [EvaluationSet(name="", split="validation", method=method)]
+        return [EvaluationSet("", "validation", method, max_examples=self.validated)]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
         """Further metrics, computed from those of all sets (means over tasks, say); default:

@@ -23,6 +23,7 @@ import lzma
 import os
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -34,12 +35,35 @@ _LEAST = 256_000_000
 _RATIO = 100
 _CHUNK_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 16
+_DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError),
+    *(OSError, NotImplementedError, RuntimeError),
+)
 _OPENERS = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ\x00": lzma.LZMAFile}
 
 
 def most_unpacked(packed_bytes: int) -> int:
     """The bytes that a packed file of so many may unpack to."""
     return max(_LEAST, _RATIO * packed_bytes)
+
+
+@contextlib.contextmanager
+def naming_damage(name: object, kind: str = "") -> Iterator[None]:
+    """Turns what a damaged packed file raises into one error that names it.
+
+    Args:
+      name: of the file.
+      kind: what it should be, "as an archive"; empty: its end is missing.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # The system refused, which is told elsewhere.
+        raise UserError(
+            f"{name} cannot be read {kind or 'to its end'} ({error or type(error).__name__}): it is"
+            " cut off or damaged, or another file; put the whole file in its place."
+        ) from error
 
 
 @contextlib.contextmanager
