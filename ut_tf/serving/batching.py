@@ -195,14 +195,13 @@ def _concatenated(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]
     if parts[0].ndim < 2:
         return np.concatenate(parts)
     width = max(part.shape[1] for part in parts)
-    return np.concatenate([_resized(part, width) for part in parts])
-
-
-def _resized(array: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
-    missing = max(width - array.shape[1], 0)
-    filler = b"" if array.dtype == object else 0
-    padded = np.pad(array, ((0, 0), (0, missing)), constant_values=filler)
-    return padded[:, :width]
+    filler = b"" if parts[0].dtype == object else 0
+    return np.concatenate(
+        [
+            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=filler)
+            for part in parts
+        ]
+    )
 
 
 def _without_padding(outputs: Outputs) -> Outputs:
