@@ -50,7 +50,7 @@ def write_corpus(folder: Path, megabytes: int, sides: int) -> tuple[list[Path], 
     return paths, repetitions * _BLOCK_LINES
 
 
-def measured(command: Sequence[str]) -> dict[str, float]:
+def run_measured(command: Sequence[str]) -> dict[str, float]:
     """Runs a command of ut-tf: wall and processor seconds, peak megabytes.
 
     Raises:
@@ -125,7 +125,7 @@ def benchmark(flags: argparse.Namespace, folder: Path) -> dict[str, Any]:
     hparams = f"vocab_size={flags.vocab_size}"
     sets = {"translate_files": "ut_translate_small", "lm_files": "ut_lm"}
     hparams_set = f"--hparams_set={sets[flags.problem]}"
-    prepared = measured(
+    prepared = run_measured(
         [
             "ut_tf.bin.datagen",
             f"--problem={flags.problem}",
@@ -149,7 +149,7 @@ def benchmark(flags: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "--log_frequency=5",
             f"--train_steps={steps}",
         ]
-        return measured(command)
+        return run_measured(command)
 
     if flags.copies > 1:
         repeat_shards(folder / "data", flags.copies)

@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     set_threads(1, 1)
     try:
-        run = train.prepared(flags, "float32")
+        run = train.prepare(flags, "float32")
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

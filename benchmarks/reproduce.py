@@ -116,7 +116,7 @@ def _is_trainable(record: ResultRecord) -> bool:
     return "--warm_start_from" not in command and not needs_files
 
 
-def chosen(runs: Sequence[StoredRun], rows: Sequence[str], minutes: float) -> list[StoredRun]:
+def choose(runs: Sequence[StoredRun], rows: Sequence[str], minutes: float) -> list[StoredRun]:
     """The runs that the patterns name, all of them; without patterns the one of each table that
     takes least, as many as fit into the minutes, the shortest first.
     """
@@ -183,7 +183,7 @@ def _measured(run: StoredRun) -> dict[tuple[str, str], Record]:
     }
 
 
-def compared(run: StoredRun) -> Iterator[tuple[str, str, str, str]]:
+def compare(run: StoredRun) -> Iterator[tuple[str, str, str, str]]:
     """Yields a metric, the stored figure, the new one, and the verdict."""
     measured = _measured(run)
     for record in run.records:
@@ -236,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parse(argv)
     runs = stored_runs(sorted(Path(flags.results).glob("*.jsonl")))
     rows = [row.strip() for row in flags.rows.split(",") if row.strip()]
-    taken = chosen(runs, rows, flags.minutes)
+    taken = choose(runs, rows, flags.minutes)
     if not taken:
         raise SystemExit(f"--rows={flags.rows}: no run has such a name; see --dry_run for names.")
     expected = sum(run.minutes for run in taken)
@@ -290,7 +290,7 @@ def report(runs: Sequence[StoredRun], failed: Sequence[str]) -> int:
         if run.name in failed:
             continue
         print(run.name)
-        for metric, stored, again, told in compared(run):
+        for metric, stored, again, told in compare(run):
             print(f"  {metric:<32} stored {stored:<26} again {again:<26} {told}")
             verdicts[told] = verdicts.get(told, 0) + 1
     print(json.dumps({"figures": verdicts, "failed": list(failed)}))

@@ -85,7 +85,7 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def measured(flags: argparse.Namespace, devices: int, workers: int) -> dict[str, float]:
+def measure_processes(flags: argparse.Namespace, devices: int, workers: int) -> dict[str, float]:
     """The sums over all processes of a setting (of wall time the longest)."""
     values = in_processes(flags, devices, workers)
     return {
@@ -174,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings += [(1, int(count)) for count in flags.workers.split(",") if count]
     rows = []
     for devices, workers in settings:
-        rows.append(measured(flags, devices, workers))
+        rows.append(measure_processes(flags, devices, workers))
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     report(Machine.now([], 0), [row_of(row, rows[0]) for row in rows], {"measured": rows})
     return 0

@@ -277,7 +277,7 @@ def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> di
     return numbers
 
 
-def transposed(numbers: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def transpose(numbers: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """A row for each quantity, a column for each dtype policy and peer."""
     names = dict.fromkeys(name for values in numbers.values() for name in values)
     return [
@@ -320,7 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before anything is computed: preparing a problem's data may need TensorFlow.
     set_threads(flags.intra_op_threads, flags.inter_op_threads)
     try:
-        runs = {policy: prepared(flags, policy) for policy in policies}
+        runs = {policy: prepare(flags, policy) for policy in policies}
         peers, missing = _peers(flags, runs)
         for sentence in missing.values():
             print(f"warning: {sentence}", file=sys.stderr)
@@ -333,7 +333,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine = machine.with_peaks_again()
     numbers = summary(measurements, machine.peaks)
     print(machine.header())
-    print(table(transposed(numbers)))
+    print(table(transpose(numbers)))
     for name in peers:
         ratio = ratio_to_peer(measurements["float32"], measurements[name])
         print(f"float32 trains {ratio['ratio']} times as fast as {name}")
@@ -380,7 +380,7 @@ def _measure(
         return in_turns(measures, flags.seconds, max(flags.rounds, 1))
 
 
-def prepared(flags: argparse.Namespace, policy: str) -> Run:
+def prepare(flags: argparse.Namespace, policy: str) -> Run:
     """The run of these flags, with prepared data."""
     hparams = ",".join(part for part in (flags.hparams, f"dtype_policy={policy}") if part)
     run = Run.plan(

@@ -21,7 +21,7 @@ from ut_tf.bin.frame.flag_values import (
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.arguments import check_argument_names, naming_problem_args, parameters_of
+from ut_tf.data.arguments import check_argument_names, name_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
@@ -132,7 +132,7 @@ def main(argv: list[str]) -> None:
     import_tensorflow()
     for name in names:
         problem = make_problem(name, _with_own_flags(name, arguments, values), training)
-        with stdout_to_stderr(), naming_problem_args(arguments):
+        with stdout_to_stderr(), name_problem_args(arguments):
             prepare_data(problem, data_dir, tmp_dir)
         print(f"{name}: data in {data_dir}")
     print(f"\n{_next_command(names[0], values, data_dir)}")

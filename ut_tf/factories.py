@@ -14,9 +14,9 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams, converted
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import (
-    checked_arguments,
+    convert_arguments,
     hyperparameter_arguments,
-    naming_problem_args,
+    name_problem_args,
     parameters_of,
 )
 from ut_tf.data.earlier_data import data_of_0_4
@@ -75,8 +75,8 @@ def make_problem(
     own_names = {*arguments, *(parameters_of(factory) - by_hparams.keys())}
     every = {**by_hparams, **_earlier_arguments(factory, data_version), **arguments}
     earlier = data_of_0_4() if data_version == 1 else nullcontext()
-    with naming_problem_args(own_names), earlier:
-        problem: Problem = factory(**checked_arguments(name, factory, every))
+    with name_problem_args(own_names), earlier:
+        problem: Problem = factory(**convert_arguments(name, factory, every))
     return problem
 
 

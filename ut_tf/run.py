@@ -29,7 +29,7 @@ from ut_tf.data.arguments import (
     absolute_files,
     as_assignments,
     check_argument_names,
-    naming_problem_args,
+    name_problem_args,
 )
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
@@ -295,7 +295,7 @@ class Run(RunConfig):
         return self._in_default_folders(problem)
 
     def _prepared(self, problem: Problem) -> Self:
-        with naming_problem_args(self.problem_args):
+        with name_problem_args(self.problem_args):
             prepare_data(problem, self.data_dir, self.tmp_dir)
         spec = problem.spec(self.data_dir)
         if self.spec is not None and spec != self.spec:

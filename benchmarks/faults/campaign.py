@@ -52,7 +52,7 @@ def main() -> None:
     began, sections, failed = time.monotonic(), [], []
     for script in SAMPLE if arguments.sample else SCRIPTS:
         flags = SAMPLE[script] if arguments.sample else []
-        status, rows, seconds = ran(script, [*flags, f"--seed={arguments.seed}"])
+        status, rows, seconds = run_script(script, [*flags, f"--seed={arguments.seed}"])
         print(f"{script}: status {status}, {seconds:.0f} s", file=sys.stderr, flush=True)
         sections.append(f"## {SCRIPTS[script]} ({script}, {seconds:.0f} s)\n\n{table(rows)}")
         sections += [f"- {row['fault']}: {what}" for row in rows for what in row["short"]]
@@ -60,12 +60,12 @@ def main() -> None:
             failed.append(script)
     minutes = (time.monotonic() - began) / 60
     verdict = f"Fell short: {', '.join(failed)}." if failed else "Nothing fell short."
-    print(f"# Faults\n\n{described(arguments.seed, minutes)}\n\n{verdict}", end="\n\n")
+    print(f"# Faults\n\n{describe(arguments.seed, minutes)}\n\n{verdict}", end="\n\n")
     print("\n\n".join(sections))
     sys.exit(bool(failed))
 
 
-def ran(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]], float]:
+def run_script(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]], float]:
     """Runs a script: its status, its counts and its seconds."""
     began = time.monotonic()
     line = [sys.executable, str(FOLDER / script), "--json", *flags]
@@ -79,7 +79,7 @@ def ran(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]], float
     return process.returncode, rows, time.monotonic() - began
 
 
-def described(seed: int, minutes: float) -> str:
+def describe(seed: int, minutes: float) -> str:
     """What was tested, and where."""
     from ut_tf.config.processor import speed_flags
     from ut_tf.version import __version__

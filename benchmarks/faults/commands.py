@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import tiny  # noqa: E402
 from bad_lines import Case, bad_lines, good_lines  # noqa: E402
-from frame import Counts, Outcome, Plan, called, of_command, run  # noqa: E402
+from frame import Counts, Outcome, Plan, call_command, of_command, run  # noqa: E402
 from parsers import GOLDEN  # noqa: E402
 
 _LONGEST = 30.0
@@ -39,15 +39,15 @@ _ANSWERED = "good lines, answered"
 def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     """Yields the counts of each kind of bad line."""
     make(folder)
-    with served() as server:
-        counts = {_ANSWERED: good(folder, server)} if plan.chosen([_ANSWERED]) else {}
+    with serve() as server:
+        counts = {_ANSWERED: call_good_lines(folder, server)} if plan.chosen([_ANSWERED]) else {}
         cases = [case for case in bad_lines(folder, server) if plan.only in case.about]
         plan.generator("order").shuffle(cases)
         deadline = time.monotonic() + plan.seconds
         for case in cases:
             if time.monotonic() > deadline:
                 break
-            outcome = judged(case, folder)
+            outcome = judge_line(case, folder)
             counts.setdefault(case.about, Counts(case.about)).add(outcome, str(case))
     yield from counts.values()
 
@@ -58,7 +58,7 @@ def make(folder: Path) -> None:
 
     tiny.make(folder)
     export = [f"--output_dir={folder / 'run'}", f"--export_dir={folder / 'export'}"]
-    if (made := called(main_of("exporter"), export)).status != 0:
+    if (made := call_command(main_of("exporter"), export)).status != 0:
         raise RuntimeError(made.errors)
     (folder / "ende").mkdir()
     translation_run(folder / "ende")
@@ -75,10 +75,10 @@ def main_of(command: str) -> Callable[[list[str]], int]:
     return main
 
 
-def judged(case: Case, folder: Path) -> Outcome:
+def judge_line(case: Case, folder: Path) -> Outcome:
     """Calls a bad line, which must be refused and change nothing."""
     before = _state(folder)
-    answer = called(main_of(case.command), list(case.argv), _LONGEST)
+    answer = call_command(main_of(case.command), list(case.argv), _LONGEST)
     outcome, after = of_command(answer), _state(folder)
     _clear(folder)
     if outcome.kind in ("same", "told"):
@@ -90,12 +90,12 @@ def judged(case: Case, folder: Path) -> Outcome:
     return outcome
 
 
-def good(folder: Path, server: str) -> Counts:
+def call_good_lines(folder: Path, server: str) -> Counts:
     """Calls the good lines, but for that of ut-serve, which would answer until it is stopped."""
     counts = Counts(_ANSWERED)
     for command, line in good_lines(folder, server).items():
         if command != "serve":
-            answer = called(main_of(command), line)
+            answer = call_command(main_of(command), line)
             outcome = of_command(answer) if answer.status == 0 else Outcome("short", answer.errors)
             counts.add(outcome, command)
             _clear(folder)
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def served() -> Iterator[str]:
+def serve() -> Iterator[str]:
     """A server for ut-query; gives its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import tiny  # noqa: E402
-from frame import Counts, Outcome, Plan, judged, run, worst  # noqa: E402
+from frame import Counts, Outcome, Plan, judge, run, worst  # noqa: E402
 
 LOGS = ("metrics.jsonl", "evaluations.jsonl", "processes.jsonl")
 _BITS_OF_A_FILE = 200
@@ -61,7 +61,7 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
                 break
             name = f"{fault}: {group(damage.path, folder)}"
             if plan.chosen([name]):
-                with changed(damage):
+                with apply_damage(damage):
                     outcome = readers.outcome(damage.path)
                 counts.setdefault(name, Counts(name)).add(outcome, damage.what)
         yield from counts.values()
@@ -101,7 +101,7 @@ class Readers:
         return worst([self._judged(name) for name in names])
 
     def _judged(self, name: str) -> Outcome:
-        return judged(self._readers[name], self._expected[name])
+        return judge(self._readers[name], self._expected[name])
 
     def _use(self, folder: Path) -> Any:
         """The weights, vocabulary and settings by which ut-eval and ut-decoder compute."""
@@ -227,7 +227,7 @@ def cuts(folder: Path, generator: random.Random) -> Iterator[Damage]:
 
 
 @contextlib.contextmanager
-def changed(damage: Damage) -> Iterator[None]:
+def apply_damage(damage: Damage) -> Iterator[None]:
     """The file is damaged in the context."""
     former = damage.path.read_bytes()
     damage.path.write_bytes(damage.content)

@@ -4,7 +4,7 @@ around a campaign.
 ::
 
     counts = Counts("file cut: vocabulary")
-    counts.add(judged(read, expected), "words.txt, 8 bytes")
+    counts.add(judge(read, expected), "words.txt, 8 bytes")
     run(__doc__, campaign, seconds=120.0)      # the command line, and the report at the end
 """
 
@@ -107,13 +107,13 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def judged(call: Callable[[], Any], expected: Any) -> Outcome:
+def judge(call: Callable[[], Any], expected: Any) -> Outcome:
     """Calls a reader and compares its answer with that of an undamaged run."""
     from ut_tf.errors import UserError
 
     said = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said), bounded(LONGEST):
+        with contextlib.redirect_stderr(said), limit_time(LONGEST):
             answer = call()
     except UserError as error:
         return Outcome("refused" if str(error).strip() else "short", str(error))
@@ -145,14 +145,16 @@ class Call(NamedTuple):
     errors: str
 
 
-def called(main: Callable[[list[str]], int], argv: list[str], longest: float = LONGEST) -> Call:
+def call_command(
+    main: Callable[[list[str]], int], argv: list[str], longest: float = LONGEST
+) -> Call:
     """Calls a command as the shell would, in this process."""
     output, errors = _Captured(), _Captured()
     try:
         with (
             contextlib.redirect_stdout(output),
             contextlib.redirect_stderr(errors),
-            bounded(longest),
+            limit_time(longest),
         ):
             status: int | None = main(argv)
     except SystemExit as ended:
@@ -195,7 +197,7 @@ def of_command(call: Call) -> Outcome:
 
 
 @contextlib.contextmanager
-def bounded(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Raises TooSlow in the context after so many seconds."""
 
     def stop(*_: object) -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import tiny  # noqa: E402
-from frame import Call, Counts, Outcome, Plan, called, of_command, run  # noqa: E402
+from frame import Call, Counts, Outcome, Plan, call_command, of_command, run  # noqa: E402
 
 _LONGEST = 120.0
 # Where times, processes, and names that a folder has of its own are written.
@@ -50,7 +50,7 @@ class Writer(NamedTuple):
     goes_on: bool = False
 
     def call(self, folder: Path) -> Call:
-        return called(self.main, self.argv(folder), _LONGEST)
+        return call_command(self.main, self.argv(folder), _LONGEST)
 
 
 def writers(source: Path) -> dict[str, Writer]:
@@ -108,10 +108,10 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     names = plan.chosen(everything)
     for name in names:
         seconds, generator = plan.seconds / len(names), plan.generator(name)
-        yield limited(name, everything[name], folder, seconds, generator)
+        yield write_limited(name, everything[name], folder, seconds, generator)
 
 
-def limited(
+def write_limited(
     name: str, writer: Writer, source: Path, seconds: float, generator: random.Random
 ) -> Counts:
     """Lets a writer write with no room, and with less than it needs at seeded sizes."""
@@ -150,7 +150,7 @@ def outcome_of(writer: Writer, place: Path, call: Call, expected: dict[str, str]
         return Outcome("short", "an answer that is not whole, without a word")
     if outcome.kind != "refused":
         return outcome
-    if halves := half_written(place):
+    if halves := find_half_written(place):
         return Outcome("short", f"{halves}; {call.errors}")
     again = writer.call(place)
     if again.status != 0:
@@ -160,7 +160,7 @@ def outcome_of(writer: Writer, place: Path, call: Call, expected: dict[str, str]
     return outcome
 
 
-def half_written(place: Path) -> list[str]:
+def find_half_written(place: Path) -> list[str]:
     """The faults of checkpoints that a command would take for whole ones."""
     from ut_tf.storage.checkpoints import CheckpointStore, find_fault
 

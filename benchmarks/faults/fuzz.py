@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-from frame import Counts, Plan, judged, run  # noqa: E402
-from parsers import Parser, emptied, parsers  # noqa: E402
+from frame import Counts, Plan, judge, run  # noqa: E402
+from parsers import Parser, empty_folder, parsers  # noqa: E402
 
 _STRANGE = (
     b"\xff",
@@ -56,7 +56,7 @@ def fuzz(
     counts, slowest, place = Counts(name), 0.0, folder / name
 
     # What is imported at the first input is not counted as its time.
-    with contextlib.suppress(Exception), emptied(place):
+    with contextlib.suppress(Exception), empty_folder(place):
         parser.parse(parser.samples[0], place)
     deadline = time.monotonic() + seconds
     for number in range(inputs):
@@ -64,8 +64,8 @@ def fuzz(
         if began > deadline:
             break
         content = input_of(number, parser, generator)
-        with emptied(place):
-            outcome = judged(lambda content=content: parser.parse(content, place), None)
+        with empty_folder(place):
+            outcome = judge(lambda content=content: parser.parse(content, place), None)
         slowest = max(slowest, time.monotonic() - began)
         counts.add(outcome, repr(content[:200]))
     counts.note = f"slowest {slowest:.2f} s"
@@ -77,10 +77,10 @@ def input_of(number: int, parser: Parser, generator: random.Random) -> bytes:
     if number < len(parser.samples):
         return parser.samples[number]
     sample = generator.choice(parser.samples)
-    return made_up(parser, generator) if number % 2 else mutated(sample, parser, generator)
+    return make_up(parser, generator) if number % 2 else mutate(sample, parser, generator)
 
 
-def mutated(sample: bytes, parser: Parser, generator: random.Random) -> bytes:
+def mutate(sample: bytes, parser: Parser, generator: random.Random) -> bytes:
     """A sample with one to four changes."""
     content = bytearray(sample)
     for _ in range(generator.randint(1, 4)):
@@ -104,7 +104,7 @@ def mutated(sample: bytes, parser: Parser, generator: random.Random) -> bytes:
     return bytes(content[:_LARGEST])
 
 
-def made_up(parser: Parser, generator: random.Random) -> bytes:
+def make_up(parser: Parser, generator: random.Random) -> bytes:
     """Words of the format in any order, with strange ones between."""
     words = (*(word.encode() for word in parser.words), b"\n", b" ", b"a", *_STRANGE)
     return b"".join(generator.choice(words) for _ in range(generator.randrange(20)))

@@ -90,15 +90,17 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     deadline = time.monotonic() + plan.seconds
     for number, name in enumerate(names):
         seconds = (deadline - time.monotonic()) / (len(names) - number)
-        yield killed(name, tasks[name], folder, seconds, plan.generator(name))
+        yield kill_repeatedly(name, tasks[name], folder, seconds, plan.generator(name))
 
 
-def killed(name: str, task: Task, folder: Path, seconds: float, generator: random.Random) -> Counts:
+def kill_repeatedly(
+    name: str, task: Task, folder: Path, seconds: float, generator: random.Random
+) -> Counts:
     """Kills a command again and again, lets it end after every fourth, and compares."""
     counts, kills, began = Counts(name), 0, time.monotonic()
     place = folder / name.replace(" ", "_")
     whole = place / "whole"
-    length = undisturbed(task, whole)
+    length = run_undisturbed(task, whole)
     number = 0
     while number == 0 or (time.monotonic() - began < seconds and kills < _MOST_KILLS):
         other = place / f"killed{number}"
@@ -123,7 +125,7 @@ def killed(name: str, task: Task, folder: Path, seconds: float, generator: rando
     return counts
 
 
-def undisturbed(task: Task, folder: Path) -> float:
+def run_undisturbed(task: Task, folder: Path) -> float:
     """Lets a command end; its seconds."""
     folder.mkdir(parents=True, exist_ok=True)
     task.prepare(folder)
@@ -176,7 +178,7 @@ def others(folder: Path) -> dict[str, Task]:
 
     def prepare_source(_: Path) -> None:
         if not source.exists():
-            undisturbed(trainings(folder)["averaging of weights"], source)
+            run_undisturbed(trainings(folder)["averaging of weights"], source)
 
     def datagen(flags: tuple[str, ...], place: Path) -> list[str]:
         return [*flags, *data_flags(folder, flags, place)]

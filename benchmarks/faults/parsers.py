@@ -260,7 +260,7 @@ def _tar(name: str, content: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def emptied(folder: Path) -> Iterator[Path]:
+def empty_folder(folder: Path) -> Iterator[Path]:
     """A folder that is empty before and after."""
     folder.mkdir(parents=True, exist_ok=True)
     _empty(folder)

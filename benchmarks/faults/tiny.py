@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frame import called
+from frame import call_command
 
 PROBLEM = "babi_sim_task1"
 HPARAMS_SET = "ut_babi"
@@ -40,8 +40,8 @@ def make(folder: Path) -> None:
     from ut_tf.bin import trainer
 
     for call in (
-        called(trainer.main, flags(folder), 300.0),
-        called(eval_command.main, [f"--output_dir={folder / 'run'}"], 300.0),
+        call_command(trainer.main, flags(folder), 300.0),
+        call_command(eval_command.main, [f"--output_dir={folder / 'run'}"], 300.0),
     ):
         if call.status != 0:
             raise RuntimeError(call.errors)

@@ -94,16 +94,16 @@ class Cluster(NamedTuple):
 def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     """Yields the counts of each case."""
     load()
-    whole = undisturbed(folder, 2)
+    whole = run_undisturbed(folder, 2)
     cases: dict[str, Callable[[Counts, Cluster], None]] = {
         f"{signal.Signals(number).name} to worker {disturbed}": functools.partial(
-            disturbed_by_signal, number, disturbed, plan.generator("signals")
+            disturb, number, disturbed, plan.generator("signals")
         )
         for number in (signal.SIGKILL, signal.SIGSTOP)
         for disturbed in (1, 0)
     }
-    cases["worker 1 with another seed"] = different
-    cases["SIGKILL to both workers"] = functools.partial(killed, plan.generator("kills"))
+    cases["worker 1 with another seed"] = start_with_another_seed
+    cases["SIGKILL to both workers"] = functools.partial(kill_all, plan.generator("kills"))
     deadline = time.monotonic() + plan.seconds
     for name in plan.chosen(cases):
         if time.monotonic() < deadline:
@@ -111,7 +111,7 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
             cases[name](counts, cluster)
             resume(counts, cluster, whole)
             yield counts
-    for name, case in (("four workers, SIGTERM", terminated), ("two trainings", two_trainings)):
+    for name, case in (("four workers, SIGTERM", terminate), ("two trainings", two_trainings)):
         if plan.chosen([name]):
             counts = Counts(name)
             case(counts, folder, plan.generator(name))
@@ -133,7 +133,7 @@ def start(
     return Process("trainer", argv, place / f"messages{number}.txt", environment)
 
 
-def undisturbed(folder: Path, workers: int) -> Path:
+def run_undisturbed(folder: Path, workers: int) -> Path:
     """The folder of a training that nobody disturbs."""
     cluster = Cluster(folder / f"whole{workers}", workers)
     if failures := cluster.failures():
@@ -147,7 +147,7 @@ def last_line(process: Process) -> str:
     return lines[-1] if lines else process.text[-300:]
 
 
-def disturbed_by_signal(
+def disturb(
     number: int, disturbed: int, generator: random.Random, counts: Counts, cluster: Cluster
 ) -> None:
     """A worker gets SIGKILL or SIGSTOP while it updates, and waits in a collective or computes."""
@@ -161,7 +161,7 @@ def disturbed_by_signal(
     victim.kill()
 
 
-def different(counts: Counts, cluster: Cluster) -> None:
+def start_with_another_seed(counts: Counts, cluster: Cluster) -> None:
     """Worker 1 has another seed, as tests/training/test_distribution.py has other data; both end
     with a line.
     """
@@ -172,7 +172,7 @@ def different(counts: Counts, cluster: Cluster) -> None:
     processes[1].kill()
 
 
-def killed(generator: random.Random, counts: Counts, cluster: Cluster) -> None:
+def kill_all(generator: random.Random, counts: Counts, cluster: Cluster) -> None:
     """Both workers are killed at one moment, and started again, some times."""
     for _ in range(_KILLS):
         processes = cluster.start()
@@ -210,11 +210,11 @@ def resume(counts: Counts, cluster: Cluster, whole: Path, only: str = "") -> Non
     counts.add(outcome, "the resumed training")
 
 
-def terminated(counts: Counts, folder: Path, generator: random.Random) -> None:
+def terminate(counts: Counts, folder: Path, generator: random.Random) -> None:
     """Four workers, SIGTERM to a random one at a random update; all are started again, until the
     training ends.
     """
-    whole, cluster = undisturbed(folder, 4), Cluster(folder / "terminated", 4)
+    whole, cluster = run_undisturbed(folder, 4), Cluster(folder / "terminated", 4)
     for _ in range(_TERMINATIONS):
         processes = cluster.start()
         victim = generator.randrange(cluster.count)

@@ -22,7 +22,7 @@ from ut_tf.bin.entry import EXIT_INTERRUPTED, Ending
 from ut_tf.bin.frame import guard
 from ut_tf.bin.frame.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
 from ut_tf.bin.frame.shared_flags import in_flags
-from ut_tf.data.text.line_ends import checked_line_ends
+from ut_tf.data.text.line_ends import check_line_ends
 from ut_tf.errors import UserError, marked_in
 from ut_tf.keras_backend import choose_tensorflow
 from ut_tf.notices import printable, worded, worded_by
@@ -211,7 +211,7 @@ def standard_input() -> Iterator[bytes]:
 
 def _lines_of(file: IO[bytes]) -> Iterator[bytes]:
     try:
-        yield from checked_line_ends(file, "standard input")
+        yield from check_line_ends(file, "standard input")
     except OSError as error:
         raise InputError(
             f"standard input cannot be read ({error.strerror or error}): send text to it, or name a"

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, joined, with_ends
+from ut_tf.data.text.codec import TextCodec, append_ends, join_symbols
 from ut_tf.data.text.refusals import without_known_word
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
 
@@ -80,7 +80,7 @@ class SentenceCodec(_WordsCodec):
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding,
         with blanks between the words.
         """
-        return joined(self.written, outputs)
+        return join_symbols(self.written, outputs)
 
 
 class NumberCodec(_WordsCodec):
@@ -102,7 +102,7 @@ class NumberCodec(_WordsCodec):
         """Returns {"inputs": int32 [batch, length]} of strings [batch], each ended by END_ID and
         padded with 0.
         """
-        return {"inputs": with_ends(self._words.encode(texts[0]))}
+        return {"inputs": append_ends(self._words.encode(texts[0]))}
 
     def errors(self, *texts: Any) -> Any:
         """Refuses words of which words.txt has none."""

@@ -10,7 +10,6 @@ known other form cannot be ranked: it is left out of validation and test, and co
 
 from __future__ import annotations
 
-import io
 import sys
 from abc import abstractmethod
 from collections import Counter
@@ -21,13 +20,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ut_tf.data.arrays import open_arrays
+from ut_tf.data.arrays import open_arrays, write_arrays
 from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
 from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import Problem
-from ut_tf.data.split_of import not_trained_on
+from ut_tf.data.split_of import exclude_trained
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
@@ -44,7 +43,7 @@ from ut_tf.problems.agreement.files import (
     read_table,
 )
 from ut_tf.problems.agreement.verb_forms import other_forms
-from ut_tf.storage.files import sha256_of, write_bytes
+from ut_tf.storage.files import sha256_of
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 _FOLDER = "agreement"
@@ -224,7 +223,7 @@ class Agreement(Problem):
     def _validation(self, splits: Splits, ids: Mapping[str, int]) -> list[Dependency]:
         if not self.disjoint_splits:
             return splits.validation
-        left = not_trained_on(
+        left = exclude_trained(
             splits.validation,
             splits.train,
             lambda dependency: tuple(ids.get(word, 0) for word in self.read_of(dependency)),
@@ -406,10 +405,8 @@ def _vocabulary(dependencies: Iterable[Dependency]) -> list[str]:
 
 def _write_examples(path: Path, examples: list[Example], vocab_size: int) -> None:
     side = Side.of([example.ids for example in examples], vocab_size)
-    content = io.BytesIO()
     answers, attractors = (
         np.array([getattr(example, name) for example in examples], np.int32)
         for name in ("answer", "attractors")
     )
-    np.savez(content, ids=side.ids, lengths=side.lengths, answers=answers, attractors=attractors)
-    write_bytes(path, content.getvalue())
+    write_arrays(path, ids=side.ids, lengths=side.lengths, answers=answers, attractors=attractors)

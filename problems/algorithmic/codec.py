@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, joined, with_ends
+from ut_tf.data.text.codec import TextCodec, append_ends, join_symbols
 from ut_tf.data.text.refusals import ASCII_BLANK, character_class, quoted, text_where
 from ut_tf.errors import UserError
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -89,7 +89,7 @@ class DigitCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding.
         """
-        texts = joined(self.written, outputs, "")
+        texts = join_symbols(self.written, outputs, "")
         return _turn(texts) if self._adds else texts
 
     def input_text(self, tokens: Sequence[str]) -> str:
@@ -120,7 +120,7 @@ def symbol_ids(plain: Any, symbols: str, with_end: bool = True) -> Any:
     characters = tf.strings.unicode_split(plain, "UTF-8")
     ids = characters.with_flat_values(_lookup(characters.flat_values, symbols))
     known = tf.ragged.boolean_mask(ids, ids >= FIRST_SYMBOL_ID)
-    return with_ends(known) if with_end else known.to_tensor()
+    return append_ends(known) if with_end else known.to_tensor()
 
 
 def _lookup(characters: Any, symbols: str) -> Any:

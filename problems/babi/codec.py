@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, with_ends
+from ut_tf.data.text.codec import TextCodec, append_ends
 from ut_tf.data.text.refusals import (
     first_of,
     quoted,
@@ -78,7 +78,7 @@ class StoryCodec(TextCodec):
         )
         if self._form == "facts":
             return {"inputs": rows.to_tensor()}
-        return {"inputs": with_ends(rows.merge_dims(1, 2))}
+        return {"inputs": append_ends(rows.merge_dims(1, 2))}
 
     def errors(self, *texts: Any) -> Any:
         """Refuses a question inside a story, and a question of several sentences, without a word,

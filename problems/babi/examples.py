@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ut_tf.data.example_table import ExampleTable
-from ut_tf.data.text.codec import with_ends
+from ut_tf.data.text.codec import append_ends
 from ut_tf.data.text.vocabulary import WordVocabulary
 from ut_tf.problems.babi.exchange import WordExchange
 
@@ -146,4 +146,4 @@ def _flatten(rows: Any) -> Any:
     the end.
     """
     flat = tf.reshape(rows, [tf.shape(rows)[0], -1])
-    return with_ends(tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0)))
+    return append_ends(tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0)))

@@ -2,8 +2,8 @@
 
 How it is used::
 
-    splits, left_out = apart(splits, max_facts=70, judged=("validation",))
-    train = without(train, questions_of(test, 70), 70)
+    splits, left_out = separate_splits(splits, max_facts=70, judged=("validation",))
+    train = exclude_questions(train, questions_of(test, 70), 70)
 
 Two questions are the same if the words of their facts and their own are: what a model reads.
 """
@@ -34,13 +34,15 @@ def questions_of(stories: Iterable[Story], max_facts: int) -> Iterator[Asked]:
             yield (*facts[max(0, end - max_facts) : end], _words(question))
 
 
-def without(stories: Iterable[Story], others: Collection[Asked], max_facts: int) -> list[Story]:
+def exclude_questions(
+    stories: Iterable[Story], others: Collection[Asked], max_facts: int
+) -> list[Story]:
     """The stories without the questions that are among `others`; those without any question go."""
     left = (_left(story, others, max_facts) for story in stories)
     return [story for story in left if story.questions]
 
 
-def apart(
+def separate_splits(
     splits: Mapping[str, list[Story]], max_facts: int, judged: Iterable[str]
 ) -> tuple[dict[str, list[Story]], dict[str, int]]:
     """The splits without the questions of `judged` that stand in training or in an earlier one, and
@@ -49,7 +51,7 @@ def apart(
     made, left_out = dict(splits), {}
     seen = {*questions_of(splits["train"], max_facts)}
     for split in judged:
-        made[split] = without(splits[split], seen, max_facts)
+        made[split] = exclude_questions(splits[split], seen, max_facts)
         seen.update(questions_of(splits[split], max_facts))
         counts = (sum(len(story.questions) for story in part[split]) for part in (splits, made))
         before, after = counts
@@ -57,7 +59,7 @@ def apart(
     return made, left_out
 
 
-def drawn_apart(
+def draw_separate(
     draw: Callable[[int], list[Story]], count: int, others: Collection[Asked], max_facts: int
 ) -> list[Story]:
     """Stories with `count` questions, none of which is among `others`; fewer where hardly any is
@@ -71,14 +73,14 @@ def drawn_apart(
     """
     asked = count
     while True:
-        stories = without(draw(asked), others, max_facts)
+        stories = exclude_questions(draw(asked), others, max_facts)
         missing = count - sum(len(story.questions) for story in stories)
         if missing <= 0 or asked >= _MOST_DRAWN * count:
             return first_questions(stories, count)
         asked += 2 * missing
 
 
-def splits_apart(
+def simulate_splits(
     play: Callable[[int, str, int], list[Story]],
     tasks: Iterable[int],
     questions: Mapping[str, int],
@@ -109,7 +111,7 @@ def splits_apart(
             test = draw(questions["test"])
         else:
             asked = {*questions_of([*train, *validation], max_facts)}
-            test = drawn_apart(draw, questions["test"], asked, max_facts)
+            test = draw_separate(draw, questions["test"], asked, max_facts)
         for split, stories in (("train", train), ("validation", validation), ("test", test)):
             splits[split] += stories
     return splits

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ut_tf.data.download import Archive, find_or_download
-from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import is_plain_file, naming_damage, open_tar
+from ut_tf.data.text.utf8 import decode_utf8
+from ut_tf.data.unpacking import is_plain_file, name_damage, open_tar
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.held_out import drawn_apart, questions_of
+from ut_tf.problems.babi.held_out import draw_separate, questions_of
 from ut_tf.problems.babi.simulator.story import check_bounds, numbers_in
-from ut_tf.problems.babi.simulator.tasks import simulated_lines
+from ut_tf.problems.babi.simulator.tasks import simulate_lines
 from ut_tf.problems.babi.stories import (
     ALL_TASKS,
     Story,
@@ -129,13 +129,13 @@ class BabiQA(StoryQuestions):
         """
 
         def drawn(questions: int) -> list[Story]:
-            lines = simulated_lines(task, questions)
+            lines = simulate_lines(task, questions)
             return list(parse_stories(lines, task, f"simulated stories of task {task}"))
 
         if not self.exclude_official:
             return drawn(self._simulated_questions)
         judged = {*questions_of(official, self.max_facts)}
-        return drawn_apart(drawn, self._simulated_questions, judged, self.max_facts)
+        return draw_separate(drawn, self._simulated_questions, judged, self.max_facts)
 
     def data_note(self, data_dir: Path) -> str:
         """What differs from the published archive: another one was read, simulated training stories
@@ -179,7 +179,7 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
     """Returns (file name, text) of each (task, "train" or "test") in a folder of the archive."""
     pattern = re.compile(rf"(?:.*/)?{folder}/qa(\d+)_(?:.*_)?(train|test)\.txt")
     files = {}
-    with naming_damage(archive, "as an archive"), open_tar(archive) as tar:
+    with name_damage(archive, "as an archive"), open_tar(archive) as tar:
         for member in tar:
             match = pattern.fullmatch(member.name)
             if match and is_plain_file(member):
@@ -191,7 +191,7 @@ def _read_files(archive: Path, folder: str) -> dict[tuple[int, str], tuple[str, 
 def _text(tar: Any, member: Any, name: str) -> str:
     with tar.extractfile(member) as file:
         content: bytes = file.read()
-    return decoded(content, name, "put the whole published archive in its place")
+    return decode_utf8(content, name, "put the whole published archive in its place")
 
 
 def _task_stories(

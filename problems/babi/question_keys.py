@@ -6,7 +6,7 @@ How it is used::
     plain = question_keys(split, np.arange(4), max_facts=70)
     # What a question has in common with all its exchanges.
     common = common_keys(split, np.arange(4), 70, words, answers)
-    exchange = sparing(exchange, split, alike, held_out=plain, max_facts=70)
+    exchange = spare_held_out(exchange, split, alike, held_out=plain, max_facts=70)
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def common_keys(
     return made
 
 
-def sparing(
+def spare_held_out(
     exchange: WordExchange,
     split: QuestionSplit,
     alike: Numbers,

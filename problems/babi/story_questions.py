@@ -34,8 +34,8 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
 from ut_tf.problems.babi.examples import Form, QuestionSplit
 from ut_tf.problems.babi.exchange import WordExchange
-from ut_tf.problems.babi.held_out import apart
-from ut_tf.problems.babi.question_keys import common_keys, question_keys, sparing
+from ut_tf.problems.babi.held_out import separate_splits
+from ut_tf.problems.babi.question_keys import common_keys, question_keys, spare_held_out
 from ut_tf.problems.babi.records import VERSION, BabiStories, read_records, write_records
 from ut_tf.problems.babi.stories import Story
 from ut_tf.storage.files import sha256_of
@@ -145,7 +145,7 @@ class StoryQuestions(Problem):
             exchange = WordExchange.drawn(loaded.tasks, words, answers, seed, epoch)
             if self.disjoint_splits:
                 alike, held_out = self._alike(data_dir, words, answers)
-                exchange = sparing(exchange, loaded, alike, held_out, self.max_facts)
+                exchange = spare_held_out(exchange, loaded, alike, held_out, self.max_facts)
         return loaded.table(order, self.form, self.max_facts, exchange)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
@@ -250,7 +250,7 @@ class StoryQuestions(Problem):
         )
 
     def _apart(self, stories: dict[str, list[Story]]) -> dict[str, list[Story]]:
-        made, left_out = apart(stories, self.max_facts, self.own_splits)
+        made, left_out = separate_splits(stories, self.max_facts, self.own_splits)
         for split, count in left_out.items():
             if stories[split] and not made[split]:
                 raise UserError(

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.data.download import Archive, find_or_download
-from ut_tf.data.text.line_ends import checked_line_ends
-from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import is_plain_file, naming_damage, open_gzip, open_tar, tar_within
+from ut_tf.data.text.line_ends import check_line_ends
+from ut_tf.data.text.utf8 import decode_utf8
+from ut_tf.data.unpacking import is_plain_file, name_damage, open_gzip, open_tar, tar_within
 from ut_tf.errors import UserError
 from ut_tf.paths import expanded
 from ut_tf.problems.lambada.tokens import treebank_tokens
@@ -133,7 +133,7 @@ class Sources:
             texts = _folder_texts(self.train) if self.train.is_dir() else _tar_texts(self.train)
         empty = True
         for name, content in texts:
-            text = decoded(content, name, _REMEDY)
+            text = decode_utf8(content, name, _REMEDY)
             words = treebank_tokens(text) if tokenize else text.lower().split()
             if words:
                 empty = False
@@ -150,14 +150,14 @@ class Sources:
         """
         plain = self.plain.get(file)
         if plain is not None:
-            return decoded(_plain_content(plain), str(plain), _REMEDY), str(plain)
+            return decode_utf8(_plain_content(plain), str(plain), _REMEDY), str(plain)
         if self.archive is None:
             return None
         name = f"{self.archive}:{file}"
-        with naming_damage(self.archive), open_tar(self.archive) as archive:
+        with name_damage(self.archive), open_tar(self.archive) as archive:
             member = _member(archive, file, self.archive)
             content = archive.extractfile(member)
-            return decoded(content.read() if content else b"", name, _REMEDY), name
+            return decode_utf8(content.read() if content else b"", name, _REMEDY), name
 
 
 def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
@@ -234,7 +234,7 @@ def _refuse(error: OSError) -> None:
 
 def _lines(text: str, name: str) -> list[str]:
     lines = text.removesuffix("\n").split("\n")
-    for _ in checked_line_ends((line.encode() for line in lines), name):
+    for _ in check_line_ends((line.encode() for line in lines), name):
         pass
     return lines
 
@@ -251,7 +251,7 @@ def _vocabulary_row(row: str, number: int, name: str) -> tuple[str, int]:
 
 
 def _plain_content(path: Path) -> bytes:
-    with naming_damage(path):
+    with name_damage(path):
         if path.suffix != ".gz":
             return path.read_bytes()
         with open_gzip(path) as file:
@@ -264,12 +264,12 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _tar_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    with naming_damage(path), open_tar(path) as archive:
+    with name_damage(path), open_tar(path) as archive:
         yield from _members(archive, str(path))
 
 
 def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
-    with naming_damage(f"{path}:{NOVELS_FILE}"), open_tar(path) as outer:
+    with name_damage(f"{path}:{NOVELS_FILE}"), open_tar(path) as outer:
         member = _member(outer, NOVELS_FILE, path)
         content = outer.extractfile(member)
         assert content is not None

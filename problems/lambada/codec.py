@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, joined
+from ut_tf.data.text.codec import TextCodec, join_symbols
 from ut_tf.data.text.refusals import quoted, text_where
 from ut_tf.data.text.vocabulary import BLANK, read_symbols, symbol_table
 from ut_tf.errors import UserError
@@ -91,7 +91,7 @@ class WordsCodec(TextCodec):
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
         padding, with blanks between the words.
         """
-        return joined(self.written, outputs)
+        return join_symbols(self.written, outputs)
 
 
 class PassageCodec(TextCodec):

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.corpus.encoded_pairs import pad_stretches
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import WordsCodec
 from ut_tf.problems.lambada.corpus import LambadaSettings
 from ut_tf.problems.lambada.passages import (
-    cut_rows,
     hide_last,
     number_unknown,
     windows,
@@ -99,7 +99,7 @@ class LambadaLM(LambadaProblem):
         def batch(numbers: Any) -> dict[str, Any]:
             size = tf.gather(sizes, numbers)
             ids, fresh = number_unknown(
-                cut_rows(words, tf.gather(first, numbers), size), vocab_size, unknown_words
+                pad_stretches(words, tf.gather(first, numbers), size), vocab_size, unknown_words
             )
             return {"targets": hide_last(ids, fresh, size) if judged else ids}
 

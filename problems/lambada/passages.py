@@ -205,7 +205,7 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
     return passages.taken(np.flatnonzero(answered))
 
 
-def gathered(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
+def gather_words(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
     """The words of the passages alone, one passage after the other, and where the passages stand
     among them.
     """
@@ -250,13 +250,3 @@ def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
     right = (ids >= len(kinds.guessed)) | kinds.guessed[np.minimum(ids, len(kinds.guessed) - 1)]
     # A sentence that does not end with a mark is cut off by its book's end.
     return np.where(right & (answers < ends - 1), answers, -1)
-
-
-def cut_rows(words: Any, begin: Any, size: Any) -> Any:
-    """int32 [batch, length]: the `size` [batch] words from `begin` [batch] on, padded with 0."""
-    import tensorflow as tf
-
-    columns = tf.range(tf.reduce_max(size))[tf.newaxis]
-    inside = columns < size[:, tf.newaxis]
-    places = tf.where(inside, begin[:, tf.newaxis] + tf.cast(columns, tf.int64), 0)
-    return tf.where(inside, tf.gather(words, places), 0)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.corpus.encoded_pairs import pad_stretches
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
@@ -28,8 +29,7 @@ from ut_tf.problems.lambada.passages import (
     Passages,
     answerable,
     cut_passages,
-    cut_rows,
-    gathered,
+    gather_words,
     given_passages,
     number_unknown,
 )
@@ -191,7 +191,7 @@ class LambadaRC(LambadaProblem):
                 * len(cut)
                 // max(min(self._passages, len(cut)), 1)
             )
-            parts.append(gathered(novels, cut.taken(kept)))
+            parts.append(gather_words(novels, cut.taken(kept)))
         return [texts for texts, _ in parts], [passages for _, passages in parts]
 
     def _part(self, passages: Texts) -> Any:
@@ -250,7 +250,9 @@ class _PassageTable:
             context, asked = tf.cast(question - start, tf.int32), tf.cast(answer - start, tf.int32)
             # The answer is the last word of a row, and numbered with the others.
             ids, _ = number_unknown(
-                cut_rows(self._words, start, asked + 1), self._vocab_size, self._unknown_words
+                pad_stretches(self._words, start, asked + 1),
+                self._vocab_size,
+                self._unknown_words,
             )
             return passage_features(ids, context, asked)
 

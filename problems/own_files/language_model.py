@@ -24,15 +24,16 @@ from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import (
     Array,
     Side,
+    pad_stretches,
     read_counts,
     read_shards,
     window_pool,
     windows,
 )
-from ut_tf.data.example_pools import ExamplePools, dealt
+from ut_tf.data.example_pools import ExamplePools, deal_shards
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.prepared import DamageError
-from ut_tf.data.split_of import lines_apart, nfc, same_text
+from ut_tf.data.split_of import nfc, same_text, separate_lines
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.errors import UserError, counted
@@ -121,11 +122,8 @@ class LmFiles(OwnFiles):
         text = self._texts[key]
 
         def batch(numbers: Any) -> dict[str, Any]:
-            size = tf.gather(sizes, numbers)[:, tf.newaxis]
-            columns = tf.range(tf.reduce_max(size))[tf.newaxis, :]
-            places = tf.gather(first, numbers)[:, tf.newaxis] + tf.cast(columns, tf.int64)
-            window = tf.gather(text, tf.minimum(places, tf.size(text, tf.int64) - 1))
-            return {"targets": tf.where(columns < size, tf.cast(window, tf.int32), 0)}
+            begin, size = tf.gather(first, numbers), tf.gather(sizes, numbers)
+            return {"targets": pad_stretches(text, begin, size)}
 
         return ExampleTable(lengths.astype(np.int32), batch)
 
@@ -137,7 +135,7 @@ class LmFiles(OwnFiles):
             return None
         read = functools.partial(window_pool, size=self._window)
         shards, reading = self._shards(data_dir), self._folder(data_dir).reading
-        return dealt(("targets",), shards, seed, epoch, read, reading)
+        return deal_shards(("targets",), shards, seed, epoch, read, reading)
 
     def text_codec(self, vocab_dir: Path) -> LinesCodec:
         """The codec of lines to be scored."""
@@ -186,7 +184,7 @@ class LmFiles(OwnFiles):
         train, held_out = _held_out(lines)
         if not self._keeps_apart:
             return train, held_out
-        apart = lines_apart(train, held_out, self._same)
+        apart = separate_lines(train, held_out, self._same)
         if all(apart):
             return apart
         warn(

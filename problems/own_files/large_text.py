@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ut_tf.data.corpus.encoding import encode_split, sampled, usable_cores
+from ut_tf.data.corpus.encoding import encode_split, sample_items, usable_cores
 from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.data.split_of import shared_lines
 from ut_tf.data.text.subwords import SPACE_MARK
@@ -142,7 +142,7 @@ class LargeText:
 
     def sample(self, characters: int) -> Iterator[str]:
         """Yields lines for training, chosen by a fixed seed, with about so many characters."""
-        return sampled(self._lines(held_out=False), characters / self._size.characters)
+        return sample_items(self._lines(held_out=False), characters / self._size.characters)
 
     def encode(self, folder: Path, vocab_file: Path) -> Counter[str]:
         """Writes the shards of the lines for training; returns the sums of their counts."""

@@ -5,7 +5,6 @@ prepared once in a folder whose name follows from the files and settings.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import sys
 from abc import abstractmethod
@@ -14,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-
 from ut_tf.data.arguments import file_paths
-from ut_tf.data.arrays import open_arrays
+from ut_tf.data.arrays import open_arrays, write_arrays
 from ut_tf.data.corpus.corpus import VOCAB_FILE
 from ut_tf.data.corpus.encoded_pairs import Array, Side
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
@@ -28,12 +25,11 @@ from ut_tf.data.text.subwords import (
     SubwordOptions,
     Subwords,
     check_kind,
-    fitted_texts,
+    fit_texts,
     smaller_vocabulary,
     train_subwords,
 )
 from ut_tf.errors import UserError, counted
-from ut_tf.storage.files import write_bytes
 
 Files = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
@@ -106,7 +102,7 @@ class Settings:
         # A set's vocab_size is meant for more text than many people have.
         size = self.wanted_size
         if self.fitted:
-            texts, size = fitted_texts(texts, size)
+            texts, size = fit_texts(texts, size)
         kind, blanks = self.subword_model, self.keep_blanks
         return Subwords(train_subwords(texts, size, kind, exact=False, keep_blanks=blanks))
 
@@ -244,7 +240,9 @@ class OwnFiles(Problem):
         for split, encoded in splits.items():
             text = f"the text for {_PURPOSES[split]} of {self.name}"
             warn_of_other_text(subwords, encoded.side.ids, text)
-            _write(folder.path / f"{split}.npz", encoded)
+            side, classes = encoded.side, encoded.classes
+            path = folder.path / f"{split}.npz"
+            write_arrays(path, ids=side.ids, lengths=side.lengths, classes=classes)
         counts = {split: len(encoded.side.lengths) for split, encoded in splits.items()}
         counts = {**others.get("sharded", {}), **counts}
         digests = folder.digests((*self.needed, *(f"{split}.npz" for split in splits)))
@@ -273,10 +271,3 @@ class OwnFiles(Problem):
             needed=self.needed,
             fields={"vocab_size": int, "examples": dict, "files": list, "sha256": dict},
         )
-
-
-def _write(path: Path, encoded: Encoded) -> None:
-    content = io.BytesIO()
-    side = encoded.side
-    np.savez(content, ids=side.ids, lengths=side.lengths, classes=encoded.classes)
-    write_bytes(path, content.getvalue())

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, joined, with_ends
+from ut_tf.data.text.codec import TextCodec, append_ends, join_symbols
 from ut_tf.data.text.refusals import shown_words, text_where
 from ut_tf.data.text.vocabulary import WordVocabulary, split_blanks
 from ut_tf.problems.parsing.trees import linearise, read_trees, simplify
@@ -76,18 +76,18 @@ class ParseCodec(TextCodec):
         END_ID and padded with 0.
         """
         words = split_blanks(texts[0])
-        return {"inputs": with_ends(words.with_flat_values(self._word_ids(words.flat_values)))}
+        return {"inputs": append_ends(words.with_flat_values(self._word_ids(words.flat_values)))}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of linearised trees, strings [batch], each ended by
         END_ID and padded with 0.
         """
         if not self._with_words:
-            return with_ends(self._labels.encode(texts))
+            return append_ends(self._labels.encode(texts))
         symbols = split_blanks(texts)
         flat = symbols.flat_values
         is_bracket = tf.strings.regex_full_match(flat, _BRACKET)
-        return with_ends(
+        return append_ends(
             symbols.with_flat_values(
                 tf.where(is_bracket, self._labels.encode(flat).flat_values, self._word_ids(flat))
             )
@@ -97,7 +97,7 @@ class ParseCodec(TextCodec):
         """Returns the linearised trees, strings [batch], of symbols int32 [batch, length], up to
         the first END_ID or padding.
         """
-        return joined(self._symbols, outputs)
+        return join_symbols(self._symbols, outputs)
 
     def target_errors(self, texts: Any) -> Any:
         """Refuses a symbol that labels.txt lacks, such as a bracket without its label."""

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ut_tf.data.split_of import not_trained_on
-from ut_tf.data.text.utf8 import decoded
-from ut_tf.data.unpacking import naming_damage, read_zip_member
+from ut_tf.data.split_of import exclude_trained
+from ut_tf.data.text.utf8 import decode_utf8
+from ut_tf.data.unpacking import name_damage, read_zip_member
 from ut_tf.errors import UserError, counted
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
 from ut_tf.storage.files import sha256_of
@@ -134,10 +134,10 @@ def split_treebank(path: Path) -> TreeSplits:
     return _of_mapping(splits, note, report, own)
 
 
-def without_trained(splits: TreeSplits) -> TreeSplits:
+def exclude_trained_trees(splits: TreeSplits) -> TreeSplits:
     """The splits; the trees divided from those for training are without sentences of these."""
     left = {
-        name: not_trained_on(getattr(splits, name), splits.train, sentence_of)
+        name: exclude_trained(getattr(splits, name), splits.train, sentence_of)
         for name in splits.own
     }
     for name, trees in left.items():
@@ -249,7 +249,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
         )
     for file in files:
         try:
-            yield str(file), decoded(file.read_bytes(), str(file), _REMEDY)
+            yield str(file), decode_utf8(file.read_bytes(), str(file), _REMEDY)
         except OSError as error:
             raise UserError(
                 f"{file} cannot be read ({error.strerror or error}): check its name and"
@@ -266,7 +266,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, str]]:
-    with naming_damage(path, "as a zip archive"), zipfile.ZipFile(path) as archive:
+    with name_damage(path, "as a zip archive"), zipfile.ZipFile(path) as archive:
         names = sorted(name for name in archive.namelist() if PurePosixPath(name).suffix == _SUFFIX)
         if not names:
             raise UserError(
@@ -275,4 +275,4 @@ def _members(path: Path) -> Iterator[tuple[str, str]]:
             )
         for name in names:
             content = read_zip_member(archive, name, path)
-            yield f"{path}:{name}", decoded(content, f"{path}:{name}", _REMEDY)
+            yield f"{path}:{name}", decode_utf8(content, f"{path}:{name}", _REMEDY)

@@ -15,28 +15,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.encoded_pairs import PairIds, PairTable, Side, read_shards, write_shard
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
-from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF
 from ut_tf.problems.parsing.files import (
     TreeSplits,
     digest_of,
+    exclude_trained_trees,
     find_treebank,
     read_tree_files,
     split_treebank,
-    without_trained,
 )
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees
@@ -94,9 +93,9 @@ class Parsing(Problem):
         self.name = name
         self._with_words = leaves == "words"
         self._files = {
-            "train": _paths(train_trees),
-            "validation": _paths(dev_trees),
-            "test": _paths(test_trees),
+            "train": file_paths(train_trees),
+            "validation": file_paths(dev_trees),
+            "test": file_paths(test_trees),
         }
         self._vocab_words = vocab_words
         self._keeps_apart = disjoint_splits
@@ -265,7 +264,7 @@ class Parsing(Problem):
         return self._apart(TreeSplits(train, validation, test, "your own trees", report, own))
 
     def _apart(self, trees: TreeSplits) -> TreeSplits:
-        return without_trained(trees) if self._keeps_apart else trees
+        return exclude_trained_trees(trees) if self._keeps_apart else trees
 
     def _prepare(self, folder: PreparedFolder, trees: TreeSplits, sources: str) -> None:
         print(
@@ -394,8 +393,3 @@ def _encoded(codec: ParseCodec, trees: list[Tree], with_words: bool) -> PairIds:
 def _rows(ids: Any) -> list[list[int]]:
     """Returns the ids of each row of int32 [rows, length] without its padding."""
     return [row[row > 0].tolist() for row in ids.numpy()]
-
-
-def _paths(names: Files | str) -> list[Path]:
-    parts = [names] if isinstance(names, str) else names
-    return [Path(os.path.abspath(expanded(part))) for part in parts if part]

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
-from ut_tf.errors import UserError, counted
+from ut_tf.errors import counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import BITS, BitsCodec, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -56,23 +57,13 @@ class PrefixSums(Problem):
         disjoint_splits: bool = True,
         name: str = "",
     ) -> None:
-        counts = {
-            "max_length": max_length,
-            "train_examples": train_examples,
-            "validation_length": validation_length,
-            "validation_examples": validation_examples,
-            "test_examples": test_examples,
-        }
-        for argument, value in counts.items():
-            if value < 1:
-                raise UserError(f"`{argument}`={value}: expected at least 1.")
-        self.max_length = max_length
+        self.max_length = at_least(1, "max_length", max_length)
         self.disjoint_splits = disjoint_splits
-        self.validation_length = validation_length
+        self.validation_length = at_least(1, "validation_length", validation_length)
         self.counts = {
-            "train": train_examples,
-            "validation": validation_examples,
-            "test": test_examples,
+            "train": at_least(1, "train_examples", train_examples),
+            "validation": at_least(1, "validation_examples", validation_examples),
+            "test": at_least(1, "test_examples", test_examples),
         }
         self.name = name or f"prefix_sums_{max_length}"
         self.selection_metric = (f"{MIDDLE}/accuracy", "max")
@@ -95,8 +86,8 @@ class PrefixSums(Problem):
         """
         del data_dir
         self.check_split(split)
-        if length is not None and length < 1:
-            raise UserError(f"`length`={length}: expected at least 1.")
+        if length is not None:
+            at_least(1, "length", length)
         own = [seed % 2**63, epoch] if split == "train" else []
         draws = np.random.default_rng([_SPLIT_SEEDS[split], *own])
         bits, is_there = self._drawn(split, draws, length)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ut_tf.data.arguments import at_least
 from ut_tf.data.arrays import open_arrays
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
@@ -81,13 +82,10 @@ class Sudoku(Problem):
             )
         self.blanks = (min_blanks, most)
         self.counts = {
-            "train": train_puzzles,
-            "validation": validation_puzzles,
-            "test": test_puzzles,
+            "train": at_least(1, "train_puzzles", train_puzzles),
+            "validation": at_least(1, "validation_puzzles", validation_puzzles),
+            "test": at_least(1, "test_puzzles", test_puzzles),
         }
-        for split, count in self.counts.items():
-            if count < 1:
-                raise UserError(f"`{split}_puzzles`={count}: expected at least 1.")
         self.seed = seed
         self.name = name or f"sudoku_{digits}x{digits}"
         self.selection_metric = ("seq_accuracy", "max")

@@ -21,11 +21,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ut_tf.data.arguments import at_least
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import PairTable, pair_pool
 from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.corpus.subword_dropout import split_pairs_at_random, subword_parts
-from ut_tf.data.example_pools import LARGEST_TABLE, ExamplePools, dealt
+from ut_tf.data.example_pools import LARGEST_TABLE, ExamplePools, deal_shards
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.text.codec import TextCodec
@@ -99,12 +100,11 @@ class Translation(Problem):
         fitted: bool = False,
         disjoint: bool = False,
     ) -> None:
-        _check(
-            vocab_size=vocab_size,
-            max_characters=max_characters,
-            max_length_ratio=max_length_ratio,
-            processes=processes,
-        )
+        at_least(0, "vocab_size", vocab_size)
+        at_least(0, "max_characters", max_characters)
+        at_least(0, "processes", processes)
+        if max_length_ratio < 0:
+            raise UserError(f"`max_length_ratio`={max_length_ratio}: expected at least 0.")
         if not 0 <= subword_dropout < 1:
             raise UserError(f"`subword_dropout`={subword_dropout:g}: expected from 0 to below 1.")
         check_kind(subword_model)
@@ -196,7 +196,7 @@ class Translation(Problem):
             )
         read = functools.partial(pair_pool, is_reversed=self.reverse)
         shards, reading = corpus.shards("train"), corpus.prepared.reading
-        return dealt(("inputs", "targets"), shards, seed, epoch, read, reading)
+        return deal_shards(("inputs", "targets"), shards, seed, epoch, read, reading)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
         """The test split, teacher-forced and translated by beam search; `lengths` means nothing
@@ -295,9 +295,3 @@ def _judged(split: str, decode: str, translated: int = 0) -> list[EvaluationSet]
             name="", split=split, method="translate", decode=decode, max_examples=translated
         ),
     ]
-
-
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        if value < 0:
-            raise UserError(f"`{name}`={value}: expected at least 0.")

@@ -40,7 +40,7 @@ def test_readers_are_judged(call, kind, script, monkeypatch):
     frame = script("frame")
     monkeypatch.setattr(frame, "LONGEST", 0.1)
     counts = frame.Counts("a fault")
-    counts.add(frame.judged(call, 1), "what")
+    counts.add(frame.judge(call, 1), "what")
     assert counts.kinds[kind] == 1
     assert counts.short == ["what"] * (kind == "short")
 
@@ -93,5 +93,5 @@ def test_a_sample_of_bad_lines_is_refused(script, tmp_path, monkeypatch):
     cases = [case for case in lines if any(word in case.about for word in parsed)]
     assert len(cases) > 700
     for case in random.Random(0).sample(cases, 80):
-        outcome = commands.judged(case, tmp_path)
+        outcome = commands.judge_line(case, tmp_path)
         assert outcome.kind == "refused", f"{case}: {outcome.said}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.problems.babi.archive import write_archive
-from ut_tf.problems.babi.simulator.tasks import simulated_lines
+from ut_tf.problems.babi.simulator.tasks import simulate_lines
 from ut_tf.tables.overlaps import EXCHANGES, SIMULATED
 from ut_tf.tables.record import ResultRecord
 
@@ -30,7 +30,7 @@ def test_questions_are_known_by_exchange_or_stand_among_simulated_stories(
     script: Callable[[str], Any], tmp_path: Path
 ) -> None:
     # The archive's test is what the simulator draws first; its training is another story.
-    lines = "\n".join(simulated_lines(17, 40)) + "\n"
+    lines = "\n".join(simulate_lines(17, 40)) + "\n"
     other = "1 The red square is below the pink triangle.\n" + (
         "2 Is the red square above the pink triangle?\tno\t1\n"
     )

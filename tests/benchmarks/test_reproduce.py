@@ -52,9 +52,9 @@ def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Any
     ]
     keep_records(tmp_path / "x.jsonl", records)
     runs = reproduce.stored_runs([tmp_path / "x.jsonl"])
-    names = [run.name for run in reproduce.chosen(runs, [], 30.0)]
+    names = [run.name for run in reproduce.choose(runs, [], 30.0)]
     assert names == [f"a/{PROBLEM}-ut_algorithmic-seed1", f"c/{PROBLEM}-ut_algorithmic-seed0"]
-    assert [run.minutes > 9 for run in reproduce.chosen(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
+    assert [run.minutes > 9 for run in reproduce.choose(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
 
 
 def test_runs_of_other_lengths_have_names_and_folders_of_their_own(

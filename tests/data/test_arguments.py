@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypedDict, Unpack
 import pytest
 
 from ut_tf import registry
-from ut_tf.data.arguments import absolute_files, checked_arguments, parameters_of
+from ut_tf.data.arguments import absolute_files, convert_arguments, parameters_of
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
@@ -116,29 +116,29 @@ def _shaded(name: str = "", **options: Unpack[Options]) -> dict[str, Any]:
 
 def test_arguments_that_several_problems_share_are_checked_by_name_and_type() -> None:
     assert parameters_of(_shaded) == {"name", "shade", "kind"}
-    assert checked_arguments("shaded", _shaded, {"shade": 3}) == {"shade": 3}
+    assert convert_arguments("shaded", _shaded, {"shade": 3}) == {"shade": 3}
     with pytest.raises(UserError, match=r"`shade`=dark of problem 'shaded': expected a whole n"):
-        checked_arguments("shaded", _shaded, {"shade": "dark"})
+        convert_arguments("shaded", _shaded, {"shade": "dark"})
     with pytest.raises(UserError, match="`kind`=grey of problem 'shaded': expected light or dark"):
-        checked_arguments("shaded", _shaded, {"kind": "grey"})
+        convert_arguments("shaded", _shaded, {"kind": "grey"})
     with pytest.raises(
         UserError, match=r"`kind`=drak .*; did you mean dark\? Expected light or dark"
     ):
-        checked_arguments("shaded", _shaded, {"kind": "drak"})
+        convert_arguments("shaded", _shaded, {"kind": "drak"})
     with pytest.raises(UserError, match="no argument 'name': it takes shade, kind"):
-        checked_arguments(
+        convert_arguments(
             "shaded", functools.partial(_shaded, name="registered"), {"name": "another"}
         )
     with pytest.raises(UserError, match=r"no argument 'shadow'; did you mean shade\?"):
-        checked_arguments("shaded", _shaded, {"shadow": 3})
+        convert_arguments("shaded", _shaded, {"shadow": 3})
 
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(UserError, match=r"`note`=3 of problem 'own_lines': expected a t"):
-        checked_arguments("own_lines", OwnLines, {"note": 3})
+        convert_arguments("own_lines", OwnLines, {"note": 3})
     with pytest.raises(UserError, match=r"no argument 'text'; did you mean texts\?"):
-        checked_arguments("own_lines", OwnLines, {"text": "a"})
-    assert checked_arguments("own_lines", OwnLines, {"texts": ["a"]}) == {"texts": ("a",)}
+        convert_arguments("own_lines", OwnLines, {"text": "a"})
+    assert convert_arguments("own_lines", OwnLines, {"texts": ["a"]}) == {"texts": ("a",)}
 
 
 @pytest.mark.parametrize(

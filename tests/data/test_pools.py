@@ -18,9 +18,9 @@ from ut_tf.config.training import TrainingConfig
 from ut_tf.data import example_pools
 from ut_tf.data.batch_plan import batch_sizes, bucket_bounds
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, pair_pool, write_shard
-from ut_tf.data.example_pools import ExamplePool, ExamplePools, dealt
+from ut_tf.data.example_pools import ExamplePool, ExamplePools, deal_shards
 from ut_tf.data.pipeline import train_batches
-from ut_tf.data.prepared import undamaged
+from ut_tf.data.prepared import name_damage
 from ut_tf.errors import UserError
 from ut_tf.training.agreement import data_digest
 from ut_tf.training.batches import TrainingBatches
@@ -33,8 +33,8 @@ class Pooled(Ramps):
     """Pairs in shards on disk; the first id of an example tells which one it is."""
 
     def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools:
-        shards, reading = sorted(data_dir.iterdir()), functools.partial(undamaged, data_dir)
-        return dealt(("inputs", "targets"), shards, seed, epoch, pair_pool, reading)
+        shards, reading = sorted(data_dir.iterdir()), functools.partial(name_damage, data_dir)
+        return deal_shards(("inputs", "targets"), shards, seed, epoch, pair_pool, reading)
 
     def examples(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("the whole split is not to be read")
@@ -115,7 +115,7 @@ def test_pools_are_of_about_equal_size_and_draw_other_numbers_than_the_deal() ->
         draws.append(rng.permutation(21).tolist())
         return ExamplePool(np.zeros(0, np.int32), lambda: lambda _: {})
 
-    pools = dealt((), shards, 1, 0, read, contextlib.nullcontext)
+    pools = deal_shards((), shards, 1, 0, read, contextlib.nullcontext)
     for number in range(pools.count):
         pools.pool(number)
     assert [len(part) for part in chosen] == [11, 10]

@@ -20,7 +20,7 @@ from tests.problems.agreement.test_problem import table_line, write_table
 from tests.problems.babi.archive import write_archive
 from ut_tf import registry
 from ut_tf.data.problem import Problem
-from ut_tf.data.split_of import belong, lines_apart, not_trained_on, same_text
+from ut_tf.data.split_of import belong, exclude_trained, same_text, separate_lines
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import chosen_sets
 from ut_tf.factories import make_problem
@@ -29,7 +29,7 @@ from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPredi
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.simulator.supporting_facts import SimulatedBabi
-from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulated_lines
+from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulate_lines
 from ut_tf.problems.lambada.archive import PASSAGE_FILES
 from ut_tf.problems.lambada.reading import LambadaRC
 from ut_tf.problems.lte.problem import LearningToExecute
@@ -76,7 +76,7 @@ def babi(folder: Path, **options: Any) -> Problem:
     files = {}
     for task in (4, 19, 20):
         for part, count in (("train", 120), ("test", 20)):
-            lines = simulated_lines(task, count, seed=part)
+            lines = simulate_lines(task, count, seed=part)
             files[f"en/qa{task}_x_{part}.txt"] = "\n".join(lines) + "\n"
     write_archive(folder, files)
     return BabiQA((4, 19, 20), "1k", **options)
@@ -376,7 +376,7 @@ def test_lines_that_two_texts_share_are_left_in_one_of_them(
     train: list[str], held_out: list[str]
 ) -> None:
     train *= 3
-    kept, judged = lines_apart(train, held_out)
+    kept, judged = separate_lines(train, held_out)
     assert not {*map(same_text, kept)} & {*map(same_text, judged)}
     # Nothing else is lost.
     both = {*map(same_text, train)} & {*map(same_text, held_out)}
@@ -390,7 +390,7 @@ def test_lines_that_two_texts_share_are_left_in_one_of_them(
 
 @given(LINES, LINES)
 def test_what_is_trained_on_is_not_judged(train: list[str], judged: list[str]) -> None:
-    left = not_trained_on(judged, train, same_text)
+    left = exclude_trained(judged, train, same_text)
     assert left == [line for line in judged if same_text(line) not in {*map(same_text, train)}]
 
 

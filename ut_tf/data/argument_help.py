@@ -24,7 +24,7 @@ from docstring_parser import google
 
 from ut_tf.data.arguments import (
     as_written,
-    described_type,
+    describe_type,
     is_writable,
     plain_signature,
     signature_of,
@@ -67,7 +67,7 @@ def _expected(made_by: Any, parameter: inspect.Parameter) -> str:
     files = getattr(made_by, "file_arguments", {})
     if parameter.name in files:
         return "a file" if files[parameter.name] == "file" else "a file or several"
-    return described_type(parameter.annotation) if is_writable(parameter.annotation) else ""
+    return describe_type(parameter.annotation) if is_writable(parameter.annotation) else ""
 
 
 def _sources(made_by: Any) -> Iterator[Any]:

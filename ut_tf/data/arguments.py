@@ -39,7 +39,7 @@ _NAMED = {
 }
 
 
-def checked_arguments(
+def convert_arguments(
     problem: str, factory: Callable[..., Any], arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments as the factory takes them: a list becomes a tuple where the annotation says so.
@@ -73,7 +73,7 @@ def checked_arguments(
 
 def check_argument_names(problem: str, arguments: Mapping[str, Any]) -> None:
     """Raises UserError where a built-in problem has no argument of such a name; imports nothing
-    behind the problem's name. ``checked_arguments`` checks the values, and a user's problem.
+    behind the problem's name. ``convert_arguments`` checks the values, and a user's problem.
     """
     if (known := registry.problems.argument_names(problem)) is not None:
         check_arguments(f"problem {problem!r}", arguments, known)
@@ -124,7 +124,7 @@ def absolute_paths(text: str) -> list[str]:
 
 def _absolute(kind: str, value: Any) -> Any:
     """The value of an argument for one "file" as a text, of one for "files" as a list; a value of
-    another type as it is, for ``checked_arguments`` to refuse.
+    another type as it is, for ``convert_arguments`` to refuse.
     """
     if kind == "file":
         return _absolute_path(value) if isinstance(value, str) and value else value
@@ -160,7 +160,7 @@ def hyperparameter_arguments(
 
 
 @contextlib.contextmanager
-def naming_problem_args(names: Collection[str]) -> Iterator[None]:
+def name_problem_args(names: Collection[str]) -> Iterator[None]:
     """Marks arguments of a problem in the UserErrors of the ``with`` statement's body:
     "`seed`=-1" becomes "`problem_args.seed`=-1".
 
@@ -230,7 +230,7 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
         near = did_you_mean(as_written(value), choices)
         raise UserError(
             f"`{name}`={as_written(value)} of problem {problem!r}"
-            f"{f'{near} Expected' if near else ': expected'} {described_type(annotation)}{example}."
+            f"{f'{near} Expected' if near else ': expected'} {describe_type(annotation)}{example}."
         )
     wants_tuple = any(
         typing.get_origin(kind) is tuple or kind is tuple for kind in alternatives(annotation)
@@ -270,7 +270,7 @@ def is_writable(annotation: Any) -> bool:
     )
 
 
-def described_type(annotation: Any) -> str:
+def describe_type(annotation: Any) -> str:
     """What an argument of that type expects, such as "a whole number" or "1k or 10k"."""
     return " or ".join(map(_described_one, alternatives(annotation)))
 

@@ -1,15 +1,17 @@
-"""Arrays of prepared data, read from numpy's files: no objects, and no more than a file holds.
+"""Arrays of prepared data in numpy's files: no objects are read, and no more than a file holds.
 
 ::
 
     with open_arrays(path) as arrays:      # .npz
         ids = arrays["ids"]
     starts = read_array(path)              # .npy
+    write_arrays(path, ids=ids)            # complete or absent
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -20,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.data.unpacking import check_unpacked
-from ut_tf.storage.files import open_regular
+from ut_tf.storage.files import open_regular, write_bytes
 
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -45,6 +47,13 @@ def open_arrays(path: Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
                 _check_declared(file, member.file_size, member.filename)
     with np.load(path, allow_pickle=False) as arrays:
         yield arrays
+
+
+def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> None:
+    """Writes an .npz file with these arrays; it is complete or absent."""
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    write_bytes(path, content.getvalue())
 
 
 def read_array(path: Path, mmap: bool = False) -> npt.NDArray[Any]:

@@ -58,7 +58,7 @@ class ExamplePools:
     pool: Callable[[int], ExamplePool]
 
 
-def dealt(
+def deal_shards(
     features: tuple[str, ...],
     shards: Sequence[Path],
     seed: int,

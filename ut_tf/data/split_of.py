@@ -3,8 +3,8 @@
 ::
 
     are_trained_on = belong(rows, "train")      # bool [examples]: four fifths of all inputs
-    judged = not_trained_on(judged, train, key=same_text)
-    train, held_out = lines_apart(train, held_out)
+    judged = exclude_trained(judged, train, key=same_text)
+    train, held_out = separate_lines(train, held_out)
 
 The content of a generated input decides its split, whatever the seed and the epoch. Of texts that
 are given, those that stand in two splits are left out of one of them.
@@ -75,7 +75,7 @@ def same_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def not_trained_on(
+def exclude_trained(
     judged: Iterable[T], train: Iterable[T], key: Callable[[T], Hashable]
 ) -> list[T]:
     """The examples for validation or test without those whose key a training example has."""
@@ -96,7 +96,7 @@ def shared_lines(
     return frozenset(counts) - common, common
 
 
-def lines_apart(
+def separate_lines(
     train: Sequence[str], held_out: Sequence[str], key: Callable[[str], str] = same_text
 ) -> tuple[list[str], list[str]]:
     """The lines for training and those held out without the lines that both have; no lines in the

@@ -48,7 +48,7 @@ def most_unpacked(packed_bytes: int) -> int:
 
 
 @contextlib.contextmanager
-def naming_damage(name: object, kind: str = "") -> Iterator[None]:
+def name_damage(name: object, kind: str = "") -> Iterator[None]:
     """Turns what a damaged packed file raises into one error that names it.
 
     Args:

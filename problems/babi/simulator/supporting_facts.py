@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.held_out import splits_apart
+from ut_tf.problems.babi.held_out import simulate_splits
 from ut_tf.problems.babi.simulator.story import Question, check_bounds, file_lines, numbers_in
 from ut_tf.problems.babi.stories import Story, parse_stories
 from ut_tf.problems.babi.story_questions import StoryQuestions
@@ -95,7 +95,7 @@ class SimulatedBabi(StoryQuestions):
         """The simulated stories of each split."""
         del tmp_dir
         facts = self.max_facts if self.disjoint_splits else None
-        return splits_apart(self._played, self.tasks, self._questions, facts)
+        return simulate_splits(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the stories are not bAbI's."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.held_out import splits_apart
+from ut_tf.problems.babi.held_out import simulate_splits
 from ut_tf.problems.babi.simulator import objects, places, relations, rooms
 from ut_tf.problems.babi.simulator.story import (
     Question,
@@ -140,7 +140,7 @@ class SimulatedTasks(StoryQuestions):
         """The simulated stories of each split."""
         del tmp_dir
         facts = self.max_facts if self.disjoint_splits else None
-        return splits_apart(self._played, self.tasks, self._questions, facts)
+        return simulate_splits(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the data is simulated."""
@@ -148,11 +148,11 @@ class SimulatedTasks(StoryQuestions):
         return "simulated"
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:
-        lines = simulated_lines(task, questions, self.size, f"{self.seed}/{part}")
+        lines = simulate_lines(task, questions, self.size, f"{self.seed}/{part}")
         return list(parse_stories(lines, task, f"{self.name}, task {task}, {part}"))
 
 
-def simulated_lines(
+def simulate_lines(
     task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0
 ) -> Iterator[str]:
     """Yields the lines of a simulated file of a task.
@@ -182,8 +182,8 @@ def simulated_lines(
 def write_task(
     path: Path, task: int, questions: int, size: StorySize = _OFFICIAL, seed: int | str = 0
 ) -> None:
-    """Writes the lines of ``simulated_lines`` to a file, in bAbI's format."""
-    write_text(path, "".join(f"{line}\n" for line in simulated_lines(task, questions, size, seed)))
+    """Writes the lines of ``simulate_lines`` to a file, in bAbI's format."""
+    write_text(path, "".join(f"{line}\n" for line in simulate_lines(task, questions, size, seed)))
 
 
 def _first_questions(story: Iterable[str | Question], count: int) -> Iterator[str | Question]:

@@ -12,7 +12,7 @@ import pytest
 
 from ut_tf.bin.frame.command import _lines_of
 from ut_tf.data.corpus.parallel_text import ParallelFiles
-from ut_tf.data.text.line_ends import checked_line_ends
+from ut_tf.data.text.line_ends import check_line_ends
 from ut_tf.errors import UserError
 from ut_tf.evaluation.parallel_sets import read_reference
 from ut_tf.inference.text_files import read_input
@@ -94,4 +94,4 @@ def test_other_line_ends_are_left_alone() -> None:
         [b"\r"],
         [],
     ):
-        assert list(checked_line_ends(lines, "a")) == lines
+        assert list(check_line_ends(lines, "a")) == lines

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ut_tf.data.text.subword_codec import TranslationCodec
 from ut_tf.data.text.subword_files import read_subwords
-from ut_tf.data.text.subwords import Subwords, cut_line, fitted_texts, train_subwords
+from ut_tf.data.text.subwords import Subwords, cut_line, fit_texts, train_subwords
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
 
@@ -284,9 +284,9 @@ def test_short_lines_give_the_vocabulary_that_they_gave() -> None:
 
 def test_a_small_text_has_fewer_subwords_and_a_large_one_as_many_as_are_asked_for() -> None:
     lines = ["ab cd"] * 1000
-    texts, size = fitted_texts(lines, 8000)
+    texts, size = fit_texts(lines, 8000)
     # 256 bytes, padding, end, unknown, five characters, and one for each hundred characters.
     assert (list(texts), size) == (lines, 259 + 5 + 50)
-    texts, size = fitted_texts(iter(lines), 290)
+    texts, size = fit_texts(iter(lines), 290)
     assert (list(texts), size) == (lines, 290)
-    assert fitted_texts([], 300)[1] == 300
+    assert fit_texts([], 300)[1] == 300

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.text.utf8 import decode_utf8
 from ut_tf.errors import UserError
 
 
@@ -19,10 +19,10 @@ def test_a_byte_that_is_no_utf_8_is_told_of_by_its_place(
     content: bytes, line: int, place: str
 ) -> None:
     with pytest.raises(UserError, match=rf"^a\.txt, {place}: mend it\.$"):
-        decoded(content, "a.txt", "mend it", line)
+        decode_utf8(content, "a.txt", "mend it", line)
 
 
 def test_a_byte_order_mark_is_no_text_where_a_file_begins_and_text_elsewhere() -> None:
     marked = "\ufeffone\n\ufefftwo".encode()
-    assert decoded(marked, "a.txt", "") == "one\n\ufefftwo"
-    assert decoded(marked, "a.txt", "", line=2) == "\ufeffone\n\ufefftwo"
+    assert decode_utf8(marked, "a.txt", "") == "one\n\ufefftwo"
+    assert decode_utf8(marked, "a.txt", "", line=2) == "\ufeffone\n\ufefftwo"

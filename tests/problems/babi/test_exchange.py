@@ -14,7 +14,7 @@ from tests.problems.babi.archive import write_archive
 from ut_tf.data.text.vocabulary import WordVocabulary, read_symbols
 from ut_tf.problems.babi.exchange import KINDS, WordExchange
 from ut_tf.problems.babi.problem import BabiQA
-from ut_tf.problems.babi.simulator.tasks import simulated_lines
+from ut_tf.problems.babi.simulator.tasks import simulate_lines
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 STEPS = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
@@ -41,7 +41,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exchange")
     files = {}
     for task in (1, 16, 19):
-        lines = "\n".join(simulated_lines(task, 60))
+        lines = "\n".join(simulate_lines(task, 60))
         files |= {f"en/qa{task}_x_train.txt": lines + "\n", f"en/qa{task}_x_test.txt": lines + "\n"}
     write_archive(folder, files)
     BabiQA((1, 16, 19), "1k").prepare(folder / "data", folder)

@@ -23,7 +23,7 @@ from ut_tf.problems.babi.simulator.story import Question, StorySize
 from ut_tf.problems.babi.simulator.tasks import (
     SIMULATORS,
     SimulatedTasks,
-    simulated_lines,
+    simulate_lines,
     write_task,
 )
 from ut_tf.problems.babi.stories import parse_stories
@@ -89,7 +89,7 @@ def stories_of(lines: Iterator[str]) -> list[list[Line]]:
 
 @cache
 def simulated(task: int, questions: int = 1000) -> list[list[Line]]:
-    return stories_of(simulated_lines(task, questions, seed=5))
+    return stories_of(simulate_lines(task, questions, seed=5))
 
 
 @cache
@@ -302,11 +302,11 @@ def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(
     tmp_path: Path,
 ) -> None:
     for task in SIMULATORS:
-        lines = list(simulated_lines(task, 17, seed=3))
+        lines = list(simulate_lines(task, 17, seed=3))
         assert sum("\t" in line for line in lines) == 17
         assert "\t" in lines[-1]
-        assert list(simulated_lines(task, 60, seed=3))[: len(lines)] == lines
-        assert list(simulated_lines(task, 17, seed=4)) != lines
+        assert list(simulate_lines(task, 60, seed=3))[: len(lines)] == lines
+        assert list(simulate_lines(task, 17, seed=4)) != lines
     write_task(tmp_path / "qa3.txt", 3, 12, StorySize(length=40, questions=4, distractors=10))
     stories = list(parse_stories((tmp_path / "qa3.txt").read_text().splitlines(), 3, "qa3.txt"))
     assert [
@@ -323,9 +323,9 @@ def test_stories_that_cannot_be_are_refused() -> None:
         (1, StorySize(length=-1), "below 0"),
     ):
         with pytest.raises(UserError, match=expected):
-            list(simulated_lines(task, 1, size))
+            list(simulate_lines(task, 1, size))
     with pytest.raises(UserError, match="`task`=21: expected"):
-        list(simulated_lines(21, 1))
+        list(simulate_lines(21, 1))
 
 
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ut_tf.problems.lambada.archive import (
 )
 from ut_tf.problems.lambada.codec import PassageCodec
 from ut_tf.problems.lambada.corpus import Texts, fold_of
-from ut_tf.problems.lambada.passages import cut_passages, gathered
+from ut_tf.problems.lambada.passages import cut_passages, gather_words
 from ut_tf.problems.lambada.reading import LambadaRC
 
 
@@ -91,7 +91,7 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
         answer - 26,
         *of_second.answers,
     ]
-    own, alone = gathered(two, again)
+    own, alone = gather_words(two, again)
     for number in range(2):
         kept = own.words[alone.starts[number] : alone.answers[number] + 1]
         assert [words[word - 2] for word in kept] == book[start : answer + 1]

@@ -29,7 +29,7 @@ from ut_tf.data.corpus.encoding import (
     Pair,
     encode_split,
     progress_bar,
-    sampled,
+    sample_items,
     usable_cores,
 )
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
@@ -39,7 +39,7 @@ from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
 from ut_tf.data.text.subwords import (
     SubwordKind,
-    fitted_texts,
+    fit_texts,
     smaller_vocabulary,
     train_subwords,
 )
@@ -316,7 +316,7 @@ class Corpus:
                 )
                 size = settings.vocab_size
                 if settings.fitted:
-                    texts, size = fitted_texts(texts, size)
+                    texts, size = fit_texts(texts, size)
                 model = train_subwords(
                     texts,
                     size,
@@ -380,7 +380,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
 
 def _sample(pairs: Iterable[Pair], total: int) -> Iterable[Pair]:
     """About `_SAMPLED_PAIRS` of the pairs; all of them where there are no more."""
-    return pairs if total <= _SAMPLED_PAIRS else sampled(pairs, _SAMPLED_PAIRS / total)
+    return pairs if total <= _SAMPLED_PAIRS else sample_items(pairs, _SAMPLED_PAIRS / total)
 
 
 def _read_text(path: Path) -> list[str]:

@@ -14,7 +14,6 @@ million pairs of 30 subwords are half a gigabyte.
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.data.arrays import open_arrays
+from ut_tf.data.arrays import open_arrays, write_arrays
 from ut_tf.data.example_pools import ExamplePool, padded_rows
 from ut_tf.data.example_table import ExampleTable
-from ut_tf.storage.files import write_bytes
 
 Array = npt.NDArray[Any]
 _LARGEST_SHORT = 65_536
@@ -81,16 +79,14 @@ def id_type(vocab_size: int) -> type[np.integer[Any]]:
 
 def write_shard(path: Path, pairs: PairIds, counts: dict[str, int]) -> None:
     """Writes pairs and what was counted while they were made; the file is complete or absent."""
-    content = io.BytesIO()
-    np.savez(
-        content,
+    write_arrays(
+        path,
         sources=pairs.sources.ids,
         source_lengths=pairs.sources.lengths,
         targets=pairs.targets.ids,
         target_lengths=pairs.targets.lengths,
         counts=np.array(json.dumps(counts)),
     )
-    write_bytes(path, content.getvalue())
 
 
 def read_counts(path: Path) -> dict[str, int]:
@@ -242,8 +238,20 @@ class HostSide:
         """Returns int32 [rows, longest]: the ids of these examples, padded with 0."""
         import tensorflow as tf
 
-        lengths = tf.gather(self._lengths, rows)[:, tf.newaxis]
-        columns = tf.range(tf.reduce_max(lengths))[tf.newaxis, :]
-        places = tf.gather(self._begins, rows)[:, tf.newaxis] + tf.cast(columns, tf.int64)
-        ids = tf.gather(self._ids, tf.minimum(places, tf.size(self._ids, tf.int64) - 1))
-        return tf.where(columns < lengths, tf.cast(ids, tf.int32), 0)
+        begins, lengths = tf.gather(self._begins, rows), tf.gather(self._lengths, rows)
+        return pad_stretches(self._ids, begins, lengths)
+
+
+def pad_stretches(ids: Any, begins: Any, lengths: Any) -> Any:
+    """int32 [rows, longest]: stretches of `ids`, padded with 0.
+
+    Args:
+      ids: of any integer type [all ids].
+      begins, lengths: of the stretches, int64 and int32 [rows].
+    """
+    import tensorflow as tf
+
+    columns = tf.range(tf.reduce_max(lengths))[tf.newaxis, :]
+    places = begins[:, tf.newaxis] + tf.cast(columns, tf.int64)
+    found = tf.gather(ids, tf.minimum(places, tf.size(ids, tf.int64) - 1))
+    return tf.where(columns < lengths[:, tf.newaxis], tf.cast(found, tf.int32), 0)

@@ -176,7 +176,7 @@ def progress_bar(what: str, total: int | None = None, items: Iterable[Pair] | No
     )
 
 
-def sampled(items: Iterable[T], share: float) -> Iterator[T]:
+def sample_items(items: Iterable[T], share: float) -> Iterator[T]:
     """Yields about this share of the items, chosen by a fixed seed."""
     rng = np.random.default_rng(1)
     for block in chunks(items, _DRAWN_AT_ONCE):

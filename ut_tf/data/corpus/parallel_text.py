@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ut_tf.data.text.line_ends import checked_line_ends
-from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.text.line_ends import check_line_ends
+from ut_tf.data.text.utf8 import decode_utf8
 from ut_tf.data.unpacking import unpacked_gzip
 from ut_tf.errors import UserError, counted
 
@@ -96,7 +96,7 @@ def read_lines(path: Path) -> Iterator[str]:
       UserError: the file cannot be read, or a line is not UTF-8; names file and line.
     """
     for number, line in enumerate(read_byte_lines(path), start=1):
-        yield decoded(line.rstrip(b"\r\n"), str(path), _REMEDY, number)
+        yield decode_utf8(line.rstrip(b"\r\n"), str(path), _REMEDY, number)
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
@@ -109,7 +109,7 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     number = 0
     try:
         with _opened(path) as file:
-            for line in checked_line_ends(file, str(path)):
+            for line in check_line_ends(file, str(path)):
                 yield line
                 number += 1
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -292,7 +292,7 @@ def before_end(symbols: Any) -> Any:
     return symbols * tf.math.cumprod(tf.cast(symbols > END_ID, tf.int32), axis=1)
 
 
-def with_ends(ids: Any) -> Any:
+def append_ends(ids: Any) -> Any:
     """int32 [batch, length] of a RaggedTensor [batch, symbols]: each row ended by END_ID and padded
     with 0.
     """
@@ -301,7 +301,7 @@ def with_ends(ids: Any) -> Any:
     return tf.concat([ids, column], 1).to_tensor()
 
 
-def joined(written: Any, outputs: Any, separator: str = " ") -> Any:
+def join_symbols(written: Any, outputs: Any, separator: str = " ") -> Any:
     """Strings [batch] of symbols int32 [batch, length], up to the first END_ID or padding.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ut_tf.errors import UserError
 
 
-def checked_line_ends(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+def check_line_ends(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yields the lines of a file as they are.
 
     A CR here and there inside a line is text, as crawled corpora have it.

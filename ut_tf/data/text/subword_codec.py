@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from ut_tf.data.text.codec import TextCodec, before_end, with_ends
+from ut_tf.data.text.codec import TextCodec, append_ends, before_end
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_codec import Tensor2TensorCodec
@@ -95,4 +95,4 @@ class TranslationCodec(TextCodec):
 
     def _ids(self, texts: Any) -> Any:
         pieces = self._tokenizer.tokenize(texts)
-        return with_ends(pieces.with_flat_values(pieces.flat_values + self._shift))
+        return append_ends(pieces.with_flat_values(pieces.flat_values + self._shift))

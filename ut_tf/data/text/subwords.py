@@ -74,7 +74,7 @@ def check_kind(kind: str) -> None:
         raise UserError(f"`subword_model`={kind!r}: expected bpe, unigram or char.")
 
 
-def fitted_texts(texts: Iterable[str], size: int) -> tuple[Iterable[str], int]:
+def fit_texts(texts: Iterable[str], size: int) -> tuple[Iterable[str], int]:
     """The texts of a vocabulary, and how many ids suit them: of a small text fewer than `size`, so
     that each subword is seen often enough to be learnt.
 

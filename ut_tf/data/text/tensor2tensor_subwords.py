@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ut_tf.data.text.utf8 import decoded
+from ut_tf.data.text.utf8 import decode_utf8
 from ut_tf.errors import UserError
 from ut_tf.symbols import END_ID
 
@@ -46,7 +46,9 @@ class Tensor2TensorSubwords:
 
     def __init__(self, content: bytes, where: str | Path = "the vocabulary") -> None:
         self.model = content
-        text = decoded(content, str(where), "copy the file again from where the run was trained")
+        text = decode_utf8(
+            content, str(where), "copy the file again from where the run was trained"
+        )
         self.subwords = [_unquoted(line) for line in text.removesuffix("\n").split("\n")]
         self.size = len(self.subwords)
         self.ids = {subword: number for number, subword in enumerate(self.subwords) if subword}

@@ -10,7 +10,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def decoded(content: bytes, name: str, remedy: str, line: int = 1) -> str:
+def decode_utf8(content: bytes, name: str, remedy: str, line: int = 1) -> str:
     """The text of a file or of one of its lines; a byte order mark at the file's beginning is left
     out.
 
