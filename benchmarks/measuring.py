@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine that they measure on, timing in turns, and their output.
+"""Frame of the benchmarks: the machine that they measure on, timing in turns, and their output.
 
 ::
 

@@ -44,7 +44,7 @@ from ut_tf.tables.overlaps import EXCHANGES, OVERLAPS_FILE, SIMULATED, Overlap  
 from ut_tf.tables.record import ResultRecord, keep_records, read_records  # noqa: E402
 
 Known = list[tuple[int, bool]]
-"""Of each question its task, and whether it is known."""
+"""The task of each question, and whether it is known."""
 
 
 def overlaps(records: Iterable[ResultRecord], tmp_dir: Path) -> list[Overlap]:
@@ -61,8 +61,8 @@ def overlaps(records: Iterable[ResultRecord], tmp_dir: Path) -> list[Overlap]:
 
 
 def known_questions(record: ResultRecord, tmp_dir: Path) -> tuple[str, dict[str, Known]] | None:
-    """What known questions of a record's data are, and by split the questions; None: its training
-    data have neither exchanged words nor simulated stories, or its test is not official.
+    """The kind of known questions of a record's data, and by split the questions; None: its
+    training data have neither exchanged words nor simulated stories, or its test is not official.
     """
     if not record.problem.startswith("babi_"):
         return None

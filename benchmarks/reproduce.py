@@ -58,7 +58,7 @@ class StoredRun:
 
     @property
     def minutes(self) -> float:
-        """That training it again is expected to take."""
+        """The minutes that training it again should take."""
         told = (record.total_minutes or record.minutes for record in self.records)
         known = [minutes for minutes in told if minutes is not None]
         return max(known, default=UNKNOWN_MINUTES) + OVERHEAD_MINUTES
@@ -201,7 +201,7 @@ def compare(run: StoredRun) -> Iterator[tuple[str, str, str, str]]:
 
 
 def verdict(record: ResultRecord, value: float, interval: tuple[float, float] | None) -> str:
-    """What a new figure says of the stored one."""
+    """The verdict of a new figure on the stored one."""
     if record.interval is None:
         return "no interval"
     low, high = record.interval

@@ -99,7 +99,7 @@ def measure_processes(flags: argparse.Namespace, devices: int, workers: int) -> 
 
 
 def in_processes(flags: argparse.Namespace, devices: int, workers: int) -> list[dict[str, Any]]:
-    """What each process of a setting measures."""
+    """The measurements of each process of a setting."""
     ports = _free_ports(workers)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     processes = []

@@ -80,7 +80,7 @@ def run_script(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]]
 
 
 def describe(seed: int, minutes: float) -> str:
-    """What was tested, and where."""
+    """The versions and the machine that were tested."""
     from ut_tf.config.processor import speed_flags
     from ut_tf.version import __version__
 

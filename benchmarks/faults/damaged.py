@@ -91,7 +91,7 @@ class Readers:
                 raise RuntimeError(f"the undamaged run is not read without a word: {outcome}")
 
     def outcome(self, path: Path) -> Outcome:
-        """What the readers of a file make of the folder as it is now."""
+        """The outcome of the readers of a file, of the folder as it is now."""
         part = path.relative_to(self._folder).parts[0]
         if part in ("data", "model"):
             return self._judged(part)
@@ -127,7 +127,7 @@ class Readers:
         return model
 
     def _resume(self) -> Any:
-        """What ut-trainer, called again, goes on from."""
+        """The state from which ut-trainer goes on."""
         from ut_tf.run import Run
         from ut_tf.storage.checkpoints import CheckpointStore, read_state
         from ut_tf.training.state import TrainingState
@@ -146,7 +146,7 @@ class Readers:
         return directory.name, repr(TrainingState.from_dict(read_state(directory)).to_dict())
 
     def _logs(self) -> Any:
-        """What ut-report and the figures read."""
+        """The records that ut-report and the figures read."""
         from ut_tf.evaluation.records import read_records
         from ut_tf.figures.curves import read_curves
         from ut_tf.storage.processes import read_processes

@@ -39,7 +39,7 @@ class TooSlow(BaseException):
 
 
 class Outcome(NamedTuple):
-    """What became of one call.
+    """The outcome of one call.
 
     Fields:
       kind: "same": the answer of an undamaged run without a word; "told": an answer with a warning;
@@ -78,7 +78,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked of a campaign.
+    """The limits of a campaign.
 
     Args:
       seconds: after which nothing new is tried.
@@ -132,7 +132,7 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 
 class Call(NamedTuple):
-    """What a command did in this process.
+    """The result of a command in this process.
 
     Fields:
       status: its exit status; None: it raised an error.
@@ -172,7 +172,7 @@ class _Captured(io.TextIOWrapper):
 
     @property
     def text(self) -> str:
-        """What was written."""
+        """The text that was written."""
         self.flush()
         content: bytes = self.buffer.getvalue()  # type: ignore[attr-defined]
         return content.decode("utf-8", errors="replace")

@@ -302,7 +302,7 @@ def different_exports(whole: Path, other: Path) -> list[str]:
 
 
 def answers(folder: Path) -> dict[str, Any]:
-    """What a SavedModel answers to two texts."""
+    """The answers of a SavedModel to two texts."""
     import tensorflow as tf
 
     served = tf.saved_model.load(str(folder)).signatures["serving_default"]

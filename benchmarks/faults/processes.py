@@ -82,7 +82,7 @@ class Process:
 
     @property
     def text(self) -> str:
-        """What it has printed."""
+        """The text that it has printed."""
         exists = self._messages.exists()
         return self._messages.read_text(errors="replace") if exists else ""
 

@@ -138,8 +138,8 @@ class BabiQA(StoryQuestions):
         return draw_separate(drawn, self._simulated_questions, judged, self.max_facts)
 
     def data_note(self, data_dir: Path) -> str:
-        """What differs from the published archive: another one was read, simulated training stories
-        were added or words exchanged; otherwise nothing.
+        """The differences from the published archive: another one was read, simulated training
+        stories were added or words exchanged; otherwise nothing.
         """
         summary = self._prepared(data_dir).summary()
         notes = [] if summary.get("source_sha256") == ARCHIVE.sha256 else ["other archive"]

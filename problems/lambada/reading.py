@@ -153,7 +153,7 @@ class LambadaRC(LambadaProblem):
     def summarize_intervals(
         self, intervals: dict[str, tuple[float, float]]
     ) -> dict[str, tuple[float, float]]:
-        """That of accuracy, from that of "error"."""
+        """The interval of accuracy, from that of "error"."""
         if "error" not in intervals:
             return {}
         low, high = intervals["error"]

@@ -123,6 +123,6 @@ RESULTS: dict[str, Callable[[str], str]] = {
     "double": lambda digits: digits + digits,
     "reverse": lambda digits: digits[::-1],
 }
-"""What each task that memorises makes of a digit string."""
+"""The result of a digit string, of each task that memorises."""
 SYMBOLS = "0123456789+-*()<>=[]xifelsor"
 DIGITS = "0123456789"

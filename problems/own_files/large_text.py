@@ -40,8 +40,8 @@ _FORMAT = 1
 
 
 class TextSize(NamedTuple):
-    """How many lines and characters a text has, without its empty lines, how many of these lines
-    are indented or have runs of blanks, and how many have a "\u2581".
+    """The numbers of lines and characters of a text, without its empty lines, how many of these
+    lines are indented or have runs of blanks, and how many have a "\u2581".
     """
 
     lines: int

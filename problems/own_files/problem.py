@@ -1,4 +1,4 @@
-"""What the problems of the user's own files share: a subword vocabulary, and ids of each split
+"""Base of the problems of the user's own files: a subword vocabulary, and ids of each split
 prepared once in a folder whose name follows from the files and settings.
 """
 
@@ -202,7 +202,7 @@ class OwnFiles(Problem):
         return "test" if self._own_files["test"] else "validation"
 
     unit: ClassVar[str] = ""
-    """What an example of the files is called."""
+    """The name of an example of the files."""
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """The vocabularies."""

@@ -30,7 +30,7 @@ _COMPARED = 100_000
 
 
 class Counts(NamedTuple):
-    """Of one sentence: brackets that both trees have, of the reference, of the output; whether all
+    """Counts of one sentence: brackets of both trees, of the reference, of the output; whether all
     are equal; whether it was mended.
     """
 

@@ -1,4 +1,4 @@
-"""What the arguments of a problem are, read from its signature and its docstrings.
+"""Help on the arguments of a problem, read from its signature and its docstrings.
 
 How it is used::
 
@@ -36,7 +36,7 @@ _EMPTY: tuple[Any, ...] = ("", (), [])
 
 
 def argument_help(factory: Callable[..., Any]) -> dict[str, str]:
-    """What each argument is, by name: "the most digits; a whole number; default: 40".
+    """The help on each argument, by name: "the most digits; a whole number; default: 40".
 
     Args:
       factory: what makes a problem; its class, or a partial of it.
@@ -63,7 +63,7 @@ def _text(documented: str, expected: str, default: Any) -> str:
 
 
 def _expected(made_by: Any, parameter: inspect.Parameter) -> str:
-    """What its type or, of files, its class says that it takes."""
+    """The values that its type or, of files, its class accepts."""
     files = getattr(made_by, "file_arguments", {})
     if parameter.name in files:
         return "a file" if files[parameter.name] == "file" else "a file or several"
@@ -71,7 +71,7 @@ def _expected(made_by: Any, parameter: inspect.Parameter) -> str:
 
 
 def _sources(made_by: Any) -> Iterator[Any]:
-    """What may document an argument, the last word last."""
+    """The objects that may document an argument; a later one counts before an earlier one."""
     for parent in _parents(made_by):
         yield from _options(parent)
         yield parent
@@ -117,7 +117,7 @@ def _defaults(made_by: Any) -> dict[str, Any]:
 
 
 def _parents(made_by: Any) -> list[Any]:
-    """What it extends and itself, the last, but for what has no ``__init__`` of its own."""
+    """The classes that it extends and itself, the last, if they have an ``__init__``."""
     if not inspect.isclass(made_by):
         return [made_by]
     written = [each for each in inspect.getmro(made_by) if "__init__" in vars(each)]

@@ -271,7 +271,7 @@ def is_writable(annotation: Any) -> bool:
 
 
 def describe_type(annotation: Any) -> str:
-    """What an argument of that type expects, such as "a whole number" or "1k or 10k"."""
+    """The values that an argument of that type expects, such as "a whole number" or "1k or 10k"."""
     return " or ".join(map(_described_one, alternatives(annotation)))
 
 

@@ -269,7 +269,7 @@ class Problem(ABC):
         return {}
 
     def data_note(self, data_dir: Path) -> str:
-        """How the prepared data differs from the published benchmark's, in a few words such as
+        """The difference between the prepared data and the published benchmark's, in words such as
         "simulated"; empty, the default: it does not.
 
         Reports print it beside a figure that cannot be compared with the paper's directly.

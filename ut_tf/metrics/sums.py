@@ -80,7 +80,7 @@ PONDERING = {
 """Metrics of ``per_example.pondering``: they are added where the examples have its sums."""
 
 PONDER_ROLES = ("question", "facts", "source", "source_end", "target", "target_end")
-"""What positions can hold; those of ``per_example.pondering_roles`` have "ponder_time/<role>"."""
+"""The roles of positions; those of ``per_example.pondering_roles`` have "ponder_time/<role>"."""
 
 COMPUTING = {"compute_share": Metric(("computed_steps", "full_steps"), ratio)}
 """Those of ``per_example.computing`` likewise."""

@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True)
 class StorySize:
-    """How long a story is; every 0 stands for what the official files of the task have.
+    """The length of a story; every 0 stands for what the official files of the task have.
 
     Args:
       length: statements in a story, distractors left out.

@@ -1,4 +1,4 @@
-"""How a simulated story is told: statements in turn, questions, distractors.
+"""Tells a simulated story: statements in turn, questions, distractors.
 
 How it is used::
 

@@ -41,7 +41,7 @@ class Side:
 
     @property
     def begins(self) -> Array:
-        """Where the ids of each example begin, int64 [examples]."""
+        """The place of the first id of each example, int64 [examples]."""
         return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
 
     @classmethod

@@ -103,7 +103,7 @@ def _split_block(side: Side, parts: Parts, rate: float, rng: np.random.Generator
 
 
 def _merged(piece: str, ranks: dict[str, int]) -> list[str]:
-    """What byte pair encoding makes of `piece` before the merge that gives the piece itself."""
+    """The symbols of `piece` before the last merge of byte pair encoding."""
     symbols = list(piece)
     while len(symbols) > 2:
         merges = [

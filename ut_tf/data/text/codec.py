@@ -45,7 +45,7 @@ class Board(NamedTuple):
 
 
 class TextCodec(tf.Module):  # type: ignore[misc]
-    """How a problem's raw text becomes features, and outputs become text. Subclasses implement
+    """Turns raw text of a problem into features, and outputs into text. Subclasses implement
     encode, encode_targets and decode.
     """
 
@@ -56,14 +56,14 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     fields_of_lines: ClassVar[tuple[str, ...]] = ()
     """Those of ``fields`` whose lines are texts of their own, such as the sentences of a story."""
     end_token: ClassVar[str] = "<end>"
-    """What ``tokens`` and ``target_tokens`` write for END_ID."""
+    """The text of END_ID in ``tokens`` and ``target_tokens``."""
     vocab_sizes: tuple[int, int] | None = None
     """Ids of the inputs, and ids or classes of the targets, where the codec knows them: they must
     be those of the trained model.
     """
 
     written: Any = None
-    """What each id is written as, strings [ids], where ``tokens`` writes one by one."""
+    """The text of each id, strings [ids], where ``tokens`` writes one by one."""
 
     sample: str = ""
     """An input as a reader would type it; empty: none is known."""
@@ -72,10 +72,10 @@ class TextCodec(tf.Module):  # type: ignore[misc]
     """The order of the symbols of inputs and targets, where it is not that of reading."""
 
     target_order: str = ""
-    """That of targets, where inputs have another."""
+    """The order of targets, where inputs have another."""
 
     board: Board | None = None
-    """How inputs that are cells lie on a board, to be shown so; None: they are no cells."""
+    """The board whose cells inputs are; None: they are no cells."""
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns the features of a batch of raw texts, {"inputs": int32 [batch, length]} (facts:
@@ -125,9 +125,9 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         return tf.zeros_like(texts)
 
     def left_out(self, *texts: Any) -> Any:
-        """What ``encode`` leaves out of each example, strings [batch]: the end of a sentence that
-        begins with the example, such as "has 75 facts: the first 5 are left out"; "" where it
-        leaves out nothing, which is the default.
+        """The part of each example that ``encode`` leaves out, strings [batch]: the end of a
+        sentence that begins with the example, such as "has 75 facts: the first 5 are left out"; ""
+        where it leaves out nothing, which is the default.
 
         Args:
           texts: as of ``errors``.

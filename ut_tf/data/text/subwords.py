@@ -227,7 +227,7 @@ class Subwords:
             ) from error
         has_our_ids = (self._processor.pad_id(), self._processor.eos_id()) == (PADDING_ID, END_ID)
         self.shift = 0 if has_our_ids else FIRST_SYMBOL_ID
-        """What is added to the model's ids to give ours."""
+        """The difference between our ids and the model's."""
         self.size: int = self._processor.get_piece_size() + self.shift
         """Number of our ids."""
 

@@ -64,7 +64,7 @@ class Tensor2TensorSubwords:
         self.pieces = {
             character: _ESCAPED.get(character, character) for character in used | {*_ESCAPING}
         } | {"\n": _number("\n")}
-        """What stands for a character of the vocabulary inside a token; any other is written as its
+        """The text of a character of the vocabulary inside a token; any other is written as its
         number.
         """
         self._subword_ids = functools.lru_cache(_CACHED_TOKENS)(self._read)
