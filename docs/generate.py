@@ -19,7 +19,6 @@ from ut_tf.bin.frame.hyperparameter_help import texts, values
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
 from ut_tf.config.fields import choices_of, declaration, fields_of, types_of
-from ut_tf.config.hparams import HParams
 from ut_tf.config.part_options import every_option, kind_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
@@ -40,33 +39,37 @@ def generated(text: str) -> str:
 
 
 def network_tables() -> str:
-    """Returns a table for each group of fields of the networks, with the models that have it."""
+    """Returns a table of the networks' fields; a row above each group names the models with it."""
     owners: dict[type, list[str]] = {}
     for model in MODELS:
         for base in reversed(config_class(model).__mro__):
             if "title" in vars(base):
                 owners.setdefault(base, []).append(f"`{model}`")
-    lines: list[str] = []
+    lines = [*_HEAD]
     for group, models in owners.items():
         others = [f"`{model}`" for model in MODELS if f"`{model}`" not in models]
-        of = f"Of {', '.join(models)}."
+        of = f"of {', '.join(models)}"
         if len(others) < len(models):
-            of = f"All models except {', '.join(others)}." if others else "All models."
-        lines += ["", f"### {group.title}", "", of, "", *_HEAD, *rows(group)]  # type: ignore[attr-defined]
-    return "\n".join(lines).strip()
+            of = f"all models except {', '.join(others)}" if others else "all models"
+        lines += [_group(f"{group.title}: {of}"), *rows(group)]  # type: ignore[attr-defined]
+    return "\n".join(lines)
 
 
 def training_tables() -> str:
-    """Returns a table for each group of fields of training."""
+    """Returns a table of the fields of training, in their groups."""
     source = inspect.getsource(TrainingConfig).splitlines()
-    lines: list[str] = []
+    lines = [*_HEAD]
     found = dict(zip(texts(TrainingConfig), rows(TrainingConfig), strict=True))
     for line in source:
         if re.match(r"    # [A-Z]", line):
-            lines += ["", f"### {line.strip('# .')}", "", *_HEAD]
+            lines.append(_group(line.strip("# .")))
         elif (field := re.match(r"    (\w+): ", line)) and field[1] in found:
             lines.append(found[field[1]])
-    return "\n".join(lines).strip()
+    return "\n".join(lines)
+
+
+def _group(title: str) -> str:
+    return f"| **{title}** | | | |"
 
 
 def rows(config: type) -> list[str]:
@@ -89,35 +92,6 @@ def _row(name: str, field: Any, annotation: Any, text: str) -> str:
     shown = [f"`{value}`" for value in named] if choices_of(field, annotation) else named
     expected = ", ".join(shown) + (" or None" if is_optional else "")
     return f"| `{name}` | {expected} | `{field.default}` | {_cell(text)} |"
-
-
-def our_sets_table() -> str:
-    """Returns the sets of our own with their sizes."""
-    lines = ["| set | d / filter / heads | steps | |", "|---|---|---|---|"]
-    for name in (name for name in HPARAMS_SETS if name not in _TENSOR2TENSOR):
-        hparams: HParams = registry.hparams_sets.get(name)().resolve()
-        network = hparams.network
-        lines.append(
-            f"| `{name}` | {_sizes(network)} | {_depth(hparams)} |"
-            f" {_cell(registry.hparams_sets.describe(name))} |"
-        )
-    return "\n".join(lines)
-
-
-def _sizes(network: Any) -> str:
-    if "num_heads" not in fields_of(type(network)):
-        return str(network.hidden_size)
-    return f"{network.hidden_size} / {network.filter_size} / {network.num_heads}"
-
-
-def _depth(hparams: HParams) -> str:
-    network, own = hparams.network, fields_of(type(hparams.network))
-    if "num_layers" in own:
-        return f"{network.num_layers} layer{'s' if network.num_layers > 1 else ''}"
-    if hparams.model == "memn2n":
-        return f"{network.num_steps} hops"
-    halts = network.halting != "none"
-    return f"at most {network.act_max_steps}" if halts else str(network.num_steps)
 
 
 def models_table() -> str:
@@ -174,7 +148,6 @@ TABLES = {
     "network": network_tables,
     "training": training_tables,
     "models": models_table,
-    "our_sets": our_sets_table,
     "tensor2tensor_sets": tensor2tensor_sets_table,
     "tensor2tensor_flags": tensor2tensor_flags_table,
     "tensor2tensor_hparams": tensor2tensor_hparams_table,

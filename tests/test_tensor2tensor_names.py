@@ -30,7 +30,7 @@ def _page() -> str:
     assert spec is not None and spec.loader is not None
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
-    text = (ROOT / "docs" / "tensor2tensor_names.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "tensor2tensor.md").read_text(encoding="utf-8")
     filled: str = generate.generated(text)
     return filled
 
