@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
@@ -48,6 +48,12 @@ def test_a_dataset_makes_a_table_and_a_table_the_same_dataset() -> None:
         assert read["inputs"].tolist() == given["inputs"]
         assert read["targets"].tolist() == given["targets"]
         assert (read["task"], read["word"].decode()) == (given["task"], given["word"])
+
+
+def test_every_epoch_of_training_has_an_order_of_its_own() -> None:
+    orders = [example_order("train", 50, 3, epoch).tolist() for epoch in (0, 1, 1)]
+    assert orders[0] != orders[1] == orders[2] and sorted(orders[0]) == list(range(50))
+    assert example_order("test", 50, 3, 1).tolist() == list(range(50))
 
 
 def test_classes_and_language_models_have_the_length_of_what_they_have() -> None:

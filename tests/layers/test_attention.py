@@ -44,6 +44,16 @@ def test_equals_the_formula(head_size: int) -> None:
     assert_close(tf.reduce_sum(weights, -1), 1.0, 1e-6)
 
 
+def test_a_shift_of_the_values_is_dropped_with_them() -> None:
+    x, shift = states(1, 5, 8), states(1, 2, 1, 4)
+    outputs = []
+    for moved, options in ((0.0, {"value_shift": shift}), (shift, {})):
+        attention = made(attention_dropout=0.5)
+        keys, values = attention.keys_values(x)
+        outputs.append(attention(x, keys, values + moved, training=True, **options)[0])
+    assert_close(outputs[0], outputs[1], 1e-5)
+
+
 def test_masked_keys_have_exactly_no_weight() -> None:
     _, weights = made()(
         states(2, 3, 8), bias=padding_bias(tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))

@@ -15,6 +15,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, marked_in
 from ut_tf.layers.coordinates import (
     Coordinates,
+    head_rotations,
     paper_sinusoid,
     rotate,
     rotation_table,
@@ -110,6 +111,15 @@ def test_rotated_products_depend_on_distance_only() -> None:
         ]
         products.append(float(tf.reduce_sum(turned[0] * turned[1])))
     assert_close(products, products[0], 1e-4)
+
+
+def test_half_of_the_heads_are_turned_from_the_end() -> None:
+    forward, backward = tf.constant([[1.0, 2, 3]]), tf.constant([[3.0, 2, 1]])
+    turned = head_rotations(forward, backward, 3, 4)
+    for found, first, second in zip(
+        turned, rotation_table(forward, 4), rotation_table(backward, 4), strict=True
+    ):
+        np.testing.assert_array_equal(found, tf.concat([first, first, second], 1))
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.layers.dropout import Dropout, keep_mask, keep_probability
+from tests.training.toy import mirrored
+from ut_tf.layers.dropout import Dropout, keep_mask, keep_probability, replica_seed
 from ut_tf.layers.linear import Linear
 
 _SEED = 11
@@ -72,6 +73,14 @@ def test_share_of_kept_elements_is_what_the_scale_says(rate: float) -> None:
     probability = keep_probability(rate)
     assert abs(kept - probability) < 5 * (probability * (1 - probability) / 1e6) ** 0.5
     assert abs(probability - (1.0 - rate)) < 1 / 256
+    assert Dropout(rate).scale(True) == 1 / probability
+
+
+def test_replicas_drop_different_elements() -> None:
+    strategy = mirrored(2)
+    seeds = strategy.run(lambda: replica_seed(tf.constant([1, 2])))
+    first, second = strategy.experimental_local_results(seeds)
+    assert first.numpy().tolist() != second.numpy().tolist()
 
 
 def test_nothing_is_dropped_outside_training() -> None:

@@ -37,6 +37,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "tensor2tensor": MIXED,
     "biases": {"attention_bias": True, "shared_embedding": False, "position_every_step": False},
     "halting": {**ACT, "act_halting_bias_init": 0.5},
+    "halting, deeper": {**ACT, "eval_act_max_steps": 6, "act_halting_bias_init": -3.0},
     "halting, tensor2tensor": {
         **ACT,
         **MIXED,

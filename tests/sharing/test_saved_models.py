@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ import ut_tf
 from tests.bin.tiny_runs import digits_run, stories_run
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter
+from ut_tf.config.hparams import HParams
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.run import Run
+from ut_tf.sharing.saving import _portable_config
 from ut_tf.storage import model_folder
 
 STORY = ("Mary moved to the kitchen.", "Where is Mary?")
@@ -268,3 +271,11 @@ def test_what_could_not_be_read_is_not_saved(
     with pytest.raises(UserError, match=told):
         ut_tf.save(run, tmp_path / "models" / "mine")
     assert not (tmp_path / "models").exists()
+
+
+def test_a_saved_model_keeps_no_paths_of_the_machine(tmp_path: Path) -> None:
+    arguments = {"source_files": [str(tmp_path / "own" / "texts.tsv")], "vocab_size": 100}
+    run = SimpleNamespace(
+        output_dir=tmp_path, hparams=HParams(), problem="translate_files", problem_args=arguments
+    )
+    assert str(tmp_path) not in json.dumps(_portable_config(run, {}))  # type: ignore[arg-type]

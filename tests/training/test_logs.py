@@ -149,6 +149,8 @@ def test_mean_ponder_time_of_a_window() -> None:
     window = Window()
     window.add(StepReport(1.0, 1.0, 10.0, 1.0, 0.1, 1.0, 2.0, (0.0, 1.0, 3.0)))
     assert window.ponder_time == pytest.approx(7 / 4)
+    window.add(StepReport(1.0, 1.0, 10.0, 1.0, 0.1, 1.0, 2.0, (0.0, 3.0, 0.0)))
+    assert window.ponder_time == pytest.approx(10 / 7)
 
 
 @pytest.mark.parametrize(

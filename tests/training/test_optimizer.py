@@ -71,15 +71,19 @@ def test_clipping_scales_all_gradients_by_their_global_norm() -> None:
 
 def test_small_gradients_are_not_clipped() -> None:
     plain, clipped = weights([1.0]), weights([1.0])
-    Optimizer(plain, training(), 16).apply([tf.constant([0.5])])
-    Optimizer(clipped, training(clip_norm=10.0), 16).apply([tf.constant([0.5])])
+    # Otherwise Adam's first step is the gradient's sign, whatever its size.
+    settings = {"adam_beta1": 0.0, "adam_beta2": 0.0, "adam_epsilon": 1.0}
+    Optimizer(plain, training(**settings), 16).apply([tf.constant([0.5])])
+    Optimizer(clipped, training(clip_norm=10.0, **settings), 16).apply([tf.constant([0.5])])
     assert plain[0].numpy() == clipped[0].numpy()
 
 
 def test_decay_is_decoupled_from_the_gradient() -> None:
-    variables = weights([[1.0, 2.0]])
-    Optimizer(variables, training(weight_decay=0.5), 16).apply([tf.constant([[0.0, 0.0]])])
+    variables = [*weights([[1.0, 2.0]]), keras.Variable([3.0], name="bias")]
+    zeros = [tf.zeros([1, 2]), tf.zeros([1])]
+    Optimizer(variables, training(weight_decay=0.5), 16).apply(zeros)
     np.testing.assert_allclose(variables[0].numpy(), [[0.95, 1.9]], rtol=1e-6)
+    np.testing.assert_array_equal(variables[1].numpy(), [3.0])
 
 
 def test_only_kernels_decay() -> None:

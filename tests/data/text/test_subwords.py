@@ -103,7 +103,8 @@ def test_composed_and_decomposed_text_are_the_same(subwords: Subwords) -> None:
 
 def test_only_control_characters_and_blanks_are_changed(codec: TranslationCodec) -> None:
     kept = "„½ x² … ﬁ ™ 10\u00a0000 😀“ ＡＢＣ"
-    assert there_and_back(codec, kept, "a\tb\x0bc\r", "  a   b  ") == [kept, "a b c", "a b"]
+    given = (kept, "a\tb\x0bc\r", "  a   b  ", "a\x7fb\x9fc")
+    assert there_and_back(codec, *given) == [kept, "a b c", "a b", "a b c"]
 
 
 def test_ids_are_ours(codec: TranslationCodec) -> None:

@@ -106,6 +106,7 @@ def test_entropy_and_divergence_compare_with_the_step_before() -> None:
     # H = 0.6931, 0.5623, 0.5623; KL = 0.75 ln 1.5 + 0.25 ln 0.5 = 0.1308, then 0.5 ln 3 = 0.5493.
     assert first_exits("entropy", 0.1309, logits) == [2]
     assert first_exits("entropy", 0.1307, logits) == [3]
+    assert first_exits("entropy", 10.0, logits) == [2]
     assert first_exits("kl", 0.1309, logits) == [2]
     assert first_exits("kl", 0.1307, logits) == [None]
     assert first_exits("kl", 0.55, logits[1:]) == [2]

@@ -16,7 +16,7 @@ import tensorflow as tf
 from ut_tf.data import download
 from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
-from ut_tf.problems.agreement.files import TABLE, read_simplified, read_table
+from ut_tf.problems.agreement.files import TABLE, Dependency, read_simplified, read_table
 from ut_tf.problems.agreement.problem import SvaLanguageModeling, SvaNumberPrediction
 from ut_tf.problems.agreement.verb_forms import other_forms
 from ut_tf.symbols import END_ID
@@ -385,3 +385,9 @@ def test_the_simplified_files_themselves() -> None:
         5: 159,
     }
     assert len(splits.train) == 60950 and len(splits.validation) == 1000
+
+
+def test_of_two_wrong_forms_the_more_common_one_is_ranked() -> None:
+    ids = {"he": 2, "is": 3, "are": 4, "am": 5}
+    example = SvaLanguageModeling().example(Dependency("he is", 1, "VBZ", 0), ids, False, False)
+    assert not isinstance(example, str) and example.answer == ids["are"]

@@ -101,13 +101,16 @@ def test_an_epoch_is_decided_by_its_seed_and_validation_stays(simulated: Path) -
 
 
 def test_an_answer_that_nobody_writes_keeps_its_story(tmp_path: Path) -> None:
-    lines = "1 Mary took the milk there.\n2 What is Mary carrying?\tmilk,apple\t1\n"
+    lines = (
+        "1 Mary took the milk there.\n2 Mary took the apple there.\n"
+        "3 What is Mary carrying?\tmilk,apple\t1 2\n"
+    )
     write_archive(tmp_path, {"en/qa8_x_train.txt": lines * 30, "en/qa8_x_test.txt": lines})
     problem = BabiQA((8,), "1k", exchange_words=True, disjoint_splits=False)
     problem.prepare(tmp_path / "data", tmp_path)
     told = exchanged_examples(problem, tmp_path / "data", 0)
     assert {answer for _, answer in told} == {"milk,apple"}
-    kept = [rows for rows, _ in told if "milk" in rows[0]]
+    kept = [rows for rows, _ in told if "milk" in rows[0] and "apple" in rows[1]]
     assert len(kept) == len(told)
 
 
