@@ -57,6 +57,9 @@ test: $(VENV)/.installed-test
 slow-test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
 
+mutants: $(VENV)/.installed-test
+	$(BIN)/python tests/mutants/run.py
+
 faults: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/faults/campaign.py
 
