@@ -8,7 +8,7 @@
 Timed is one graph of encoder and search, with random weights and outputs of a forced length: every
 search computes all positions. The first call, which traces the graph, is timed apart. The last line
 on standard output is JSON with all numbers. They mean something on an idle machine only, and beside
-those of a machine with the same flags: see machine.py.
+those of a machine with the same flags: see measuring.py.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
+from decode import Shape, make_model, our_search  # noqa: E402
 from measuring import Machine, in_turns, report  # noqa: E402
 
 MODES = ("inference", "training", "greedy", "beam")
@@ -102,28 +103,14 @@ def searches(
     flags: argparse.Namespace, hidden_size: int, share: float, mode: str, compute: str
 ) -> Callable[[], float]:
     """A function that decodes a batch once and returns the expected ponder time."""
-    import keras
-    import tensorflow as tf
-
-    from ut_tf.models.universal_transformer.model import UniversalTransformer
-    from ut_tf.problem_spec import ProblemSpec
-    from ut_tf.search.config import DecodeConfig
-    from ut_tf.search.strategies import decode
-
-    keras.utils.set_random_seed(1)
-    spec = ProblemSpec("tokens", "tokens", VOCAB_SIZE, VOCAB_SIZE, shared_vocab=True)
-    model = UniversalTransformer(make_config(hidden_size, share, flags.steps, compute), spec)
-    options = DecodeConfig(beam_size=BEAM_SIZES[mode], force_length=flags.length)
-    shape = [flags.batch_size, flags.length]
-    inputs = tf.random.stateless_uniform(shape, [1, 2], 2, VOCAB_SIZE, tf.int32)
-    signature = [tf.TensorSpec([None, None], tf.int32)]
-
-    @tf.function(autograph=False, input_signature=signature)
-    def search(inputs: Any) -> Any:
-        return decode(model, {"inputs": inputs}, options).symbols
+    config = make_config(hidden_size, share, flags.steps, compute)
+    model = make_model("universal_transformer", config, VOCAB_SIZE, "float32")
+    search = our_search(
+        model, BEAM_SIZES[mode], Shape(flags.batch_size, flags.length, VOCAB_SIZE, flags.length)
+    )
 
     def once() -> float:
-        search(inputs).numpy()
+        search()
         return share * flags.steps
 
     return once

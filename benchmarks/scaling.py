@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE / "faults")]
 
 from measuring import Machine, report  # noqa: E402
+from processes import cluster_environments  # noqa: E402
 
 from ut_tf.factories import make_hparams  # noqa: E402
 from ut_tf.problem_spec import ProblemSpec  # noqa: E402
@@ -100,25 +101,20 @@ def measure_processes(flags: argparse.Namespace, devices: int, workers: int) -> 
 
 def in_processes(flags: argparse.Namespace, devices: int, workers: int) -> list[dict[str, Any]]:
     """The measurements of each process of a setting."""
-    ports = _free_ports(workers)
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    processes = []
-    for index in range(workers):
-        task = {"type": "worker", "index": index}
-        described = json.dumps({"cluster": cluster, "task": task})
-        config = {"TF_CONFIG": described} if workers > 1 else {}
-        command = [
-            sys.executable,
-            __file__,
-            *(f"--{name}={getattr(flags, name)}" for name in _PASSED_ON),
-            f"--child_devices={devices}",
-            f"--child_workers={workers}",
-        ]
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        environment = {**os.environ, **quiet, **config}
-        processes.append(
-            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    command = [
+        sys.executable,
+        __file__,
+        *(f"--{name}={getattr(flags, name)}" for name in _PASSED_ON),
+        f"--child_devices={devices}",
+        f"--child_workers={workers}",
+    ]
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    processes = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, **quiet, **config}
         )
+        for config in cluster_environments(workers)
+    ]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise SystemExit(f"{devices} devices and {workers} workers failed")
@@ -126,14 +122,6 @@ def in_processes(flags: argparse.Namespace, devices: int, workers: int) -> list[
 
 
 _PASSED_ON = ("hparams_set", "hparams", "examples", "updates")
-
-
-def _free_ports(count: int) -> list[int]:
-    servers = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [int(server.getsockname()[1]) for server in servers]
-    for server in servers:
-        server.close()
-    return ports
 
 
 def row_of(row: dict[str, float], first: dict[str, float]) -> dict[str, Any]:

@@ -6,9 +6,9 @@
 
 Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
-padding included. The peak is that of 3000 x 3000 matrices (machine.py). Peers take turns with the
-library and train on batches of the same pipeline, held in memory. The last line is JSON with all
-numbers; they mean something on an idle machine only.
+padding included. The peak is that of 3000 x 3000 matrices (measuring.py). Peers take turns with
+the library and train on batches of the same pipeline, held in memory. The last line is JSON with
+all numbers; they mean something on an idle machine only.
 """
 
 from __future__ import annotations

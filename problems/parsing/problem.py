@@ -2,13 +2,12 @@
 1706.03762; arXiv 1412.7449).
 
 Names: parse_ptb; wsj_parsing, parsing_english_ptb8k and parsing_english_ptb16k are tensor2tensor's.
-``parsing_files`` says where trees are found and how they are divided, ``parsing_trees`` what is
-made of them, ``parsing_score`` how they are compared.
+``files`` finds trees and divides them, ``trees`` reads and writes them, ``score`` compares them.
 
 How it works: prepared data is a folder with the vocabularies of sentences and trees (one and the
 same where trees are written with their words), the ids of each split, and the plain trees of
 validation and test. Words that stand once in the training trees are left to the kinds of
-``parsing_text``.
+``codec``.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ class Parsing(Problem):
 
     def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float]:
         """Returns f1, precision, recall, exact_match and malformed, all in percent; see
-        ``parsing_score``.
+        ``score``.
         """
         return scores(map(compare, written, references))
 

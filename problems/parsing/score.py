@@ -46,7 +46,7 @@ def compare(written: str, reference: str) -> Counts:
     """The counts of an output.
 
     Args:
-      written: symbols with blanks between them, as ``parsing_trees.linearise`` gives them.
+      written: symbols with blanks between them, as ``trees.linearise`` gives them.
       reference: the right tree in brackets, with words and parts of speech.
 
     Raises:
