@@ -2,8 +2,8 @@
 
 How it works: a marked section begins with ``<!-- generated: name -->`` and ends with ``<!-- end
 -->``. The hyperparameters' texts are the string literals below their fields. A test compares the
-files with what this script would write. The sections of other pages are filled by the site alone
-(``site.py``).
+files with what this script would write. Sections of other pages, and ``<!-- site: name -->`` on any
+page, are filled by the site alone (``site.py``); the latter may name a table of kept results.
 """
 
 from __future__ import annotations
@@ -25,17 +25,44 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS
 from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
 from ut_tf.models.catalogue import MODELS
+from ut_tf.tables.kept_tables import KeptTables
+from ut_tf.tables.kept_text import as_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("docs/hyperparameters.md", "docs/models.md")
 _TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _HEAD = ("| name | values | default | |", "|---|---|---|---|")
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_OF_SITE = re.compile(r"<!-- site: (\w+) -->")
 
 
 def generated(text: str) -> str:
     """Returns `text` with every marked section written anew."""
     return _SECTION.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[3]}", text)
+
+
+def filled(text: str) -> str:
+    """Returns `text` as the site has it: with the sections that files do not hold."""
+    return _OF_SITE.sub(lambda found: _of_site(found[1]), generated(text))
+
+
+def _of_site(name: str) -> str:
+    if name in TABLES:
+        return TABLES[name]()
+    return as_markdown(KeptTables.read(sorted((ROOT / "results").glob("*.jsonl"))).render(name))
+
+
+def fields_table() -> str:
+    """Returns the names of all fields, in their groups."""
+    groups: dict[str, list[str]] = {}
+    for line in f"{network_tables()}\n{training_tables()}".splitlines():
+        name = line.removeprefix("| ").partition(" | ")[0]
+        if name.startswith("**"):
+            fields = groups.setdefault(name.strip("*"), [])
+        elif name.startswith("`"):
+            fields.append(name)
+    rows = [f"| {group} | {', '.join(fields)} |" for group, fields in groups.items()]
+    return "\n".join(["| group | hyperparameters |", "|---|---|", *rows])
 
 
 def network_tables() -> str:
@@ -145,6 +172,7 @@ def _cell(text: str) -> str:
 
 
 TABLES = {
+    "fields": fields_table,
     "network": network_tables,
     "training": training_tables,
     "models": models_table,

@@ -37,8 +37,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrites the links of a page that lead out of docs/, or into it."""
     path = page.file.src_uri
     names = {site: name for name, site in PAGES.items()}
-    if "<!-- generated: " in markdown:
-        markdown = _tables().generated(markdown)
+    if "<!-- generated: " in markdown or "<!-- site: " in markdown:
+        markdown = _tables().filled(markdown)
     # Badges are images from elsewhere.
     markdown = _BADGES.sub("", markdown)
     # Where the page lies in the checkout.

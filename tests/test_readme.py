@@ -241,8 +241,10 @@ def test_generated_tables_are_up_to_date():
         text = (ROOT / name).read_text(encoding="utf-8")
         assert generate.generated(text) == text, f"{name}: run `make docs`"
     page = (ROOT / "docs" / "hyperparameters.md").read_text(encoding="utf-8")
+    site = generate.filled(page)
     for field in (*every_field(), *fields_of(TrainingConfig)):
-        assert f"| `{field}` |" in page
+        assert f" `{field}`" in page
+        assert f"| `{field}` |" in site
 
 
 def test_links_between_the_pages_lead_somewhere():
