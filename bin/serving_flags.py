@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -83,11 +84,13 @@ def give_memory_back() -> None:
 def log_of(command: str) -> Callable[[str], None]:
     """The log of a command that serves, on standard error: each message after the command's name.
 
-    What a terminal would take for orders is left out: a trace may quote a request.
+    What a terminal would take for orders is left out: a trace may quote a request. Requests are
+    answered also where nobody reads it any more.
     """
 
     def log(message: str) -> None:
-        print(f"{command}: {printable(message)}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            print(f"{command}: {printable(message)}", file=sys.stderr, flush=True)
 
     return log
 

@@ -13,15 +13,11 @@ must be answered: a command that refused its good line would refuse all others f
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import json
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,10 +34,15 @@ _ANSWERED = "good lines, answered"
 
 def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     """Yields the counts of each kind of bad line."""
+    from tests.serving.python_model import PythonModel, served
+
     make(folder)
-    with serve() as server:
-        counts = {_ANSWERED: call_good_lines(folder, server)} if plan.chosen([_ANSWERED]) else {}
-        cases = [case for case in bad_lines(folder, server) if plan.only in case.about]
+    signature = ["inputs"], lambda examples: [{"outputs": "a"} for _ in examples]
+    with served(PythonModel({"serving_default": signature}), "model") as server:
+        counts = (
+            {_ANSWERED: call_good_lines(folder, server.address)} if plan.chosen([_ANSWERED]) else {}
+        )
+        cases = [case for case in bad_lines(folder, server.address) if plan.only in case.about]
         plan.generator("order").shuffle(cases)
         deadline = time.monotonic() + plan.seconds
         for case in cases:
@@ -116,41 +117,6 @@ def _state(folder: Path) -> set[tuple[str, int, int]]:
 def _clear(folder: Path) -> None:
     for path in folder.glob("new*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answers ut-query as a server of a model of one text would."""
-
-    def do_GET(self) -> None:
-        signature = {"inputs": {"inputs": {}}, "outputs": {"outputs": {}}}
-        named = {"signature_def": {"serving_default": signature}}
-        self._answer({"metadata": {"signature_def": named}})
-
-    def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length", 0))
-        count = len(json.loads(self.rfile.read(length)).get("instances", [1]))
-        self._answer({"predictions": ["a"] * count})
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _answer(self, values: object) -> None:
-        content = json.dumps(values).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-
-@contextlib.contextmanager
-def serve() -> Iterator[str]:
-    """A server for ut-query; gives its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
 
 
 if __name__ == "__main__":
