@@ -22,7 +22,7 @@ DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html -
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
-	@echo "make slow-test  the tests that take long or repeat what quicker ones cover"
+	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
 	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
@@ -55,7 +55,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 slow-test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(if $(THIRD),--third=$(THIRD) $(PYTEST_FLAGS))
 
 mutants: $(VENV)/.installed-test
 	$(BIN)/python tests/mutants/run.py

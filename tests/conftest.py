@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -24,6 +25,24 @@ from tests.browser import browser, tab  # noqa: F401
 LOGICAL_DEVICES = 8
 # Temporary files lie in memory where it has room: runs wait for the disk at each checkpoint.
 MEMORY, ROOM = "/dev/shm", 4 * 2**30
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--third", type=int, help="run a third of the tests: those of this number modulo 3"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps a third of the tests with --third. The checksums of their names decide which."""
+    third = config.getoption("third")
+    if third is None:
+        return
+    thirds: list[list[pytest.Item]] = [[], [], []]
+    for item in items:
+        thirds[zlib.crc32(item.nodeid.encode()) % 3].append(item)
+    items[:] = thirds.pop(third % 3)
+    config.hook.pytest_deselected(items=[item for other in thirds for item in other])
 
 
 def pytest_configure(config: pytest.Config) -> None:

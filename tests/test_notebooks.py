@@ -1,36 +1,16 @@
-"""The notebooks run, at a tiny size: one in this process, all in a kernel as Jupyter has them."""
+"""The notebooks run, at a tiny size, in a kernel as Jupyter has them."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import tempfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# The others take longer than every run of the tests should.
-QUICK = ROOT / "notebooks" / "length_generalization.ipynb"
-
-
-def _code(path: Path) -> list[str]:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-def test_the_code_of_a_notebook_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("IPython", reason="the extra [test] brings it")
-    monkeypatch.setenv("UT_TF_NOTEBOOK_SIZE", "tiny")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    namespace: dict[str, object] = {}
-    for source in _code(QUICK):
-        exec(source, namespace)
-    assert "length_6/seq_acc" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ import pytest
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
 
+pytestmark = pytest.mark.slow
+
 
 def _refuse() -> None:
     raise UserError("a sentence.")

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.problems.babi.archive import write_archive
 from ut_tf.problems.babi.simulator.tasks import simulate_lines
 from ut_tf.tables.overlaps import EXCHANGES, SIMULATED
 from ut_tf.tables.record import ResultRecord
+
+pytestmark = pytest.mark.slow
 
 
 def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord:

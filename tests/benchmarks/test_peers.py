@@ -14,6 +14,8 @@ from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 
+pytestmark = pytest.mark.slow
+
 _SPEC = ProblemSpec(
     inputs="tokens", targets="tokens", input_vocab_size=9, target_vocab_size=9, shared_vocab=True
 )

@@ -13,6 +13,8 @@ import pytest
 from ut_tf.sweeping.jobs import Job, Jobs, Outcome
 from ut_tf.tables.record import ResultRecord, keep_records
 
+pytestmark = pytest.mark.slow
+
 TINY = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
 # A network that answers at each position: none is traced that writes.
 PROBLEM = "prefix_sums_32"
@@ -103,7 +105,6 @@ class JobsHere(Jobs):
             yield Outcome(job, 0, names, seconds=1.0, stopped=False)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_a_run_is_trained_again_once_and_compared(
     tmp_path: Path,

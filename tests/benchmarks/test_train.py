@@ -18,6 +18,8 @@ from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.step import RecurrentStep
 from ut_tf.problem_spec import ProblemSpec
 
+pytestmark = pytest.mark.slow
+
 _NETWORK = UniversalTransformerConfig(
     hidden_size=8, filter_size=12, num_heads=2, num_steps=2, norm="pre"
 )
@@ -61,13 +63,9 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
     [
         (_TRANSLATION, _NETWORK),
         (_CLASSIFIER, _NETWORK),
-        pytest.param(_LANGUAGE_MODEL, _NETWORK, marks=pytest.mark.slow),
+        (_LANGUAGE_MODEL, _NETWORK),
         *(
-            pytest.param(
-                _TRANSLATION,
-                dataclasses.replace(_NETWORK, recurrence=cell, step_encoding="none"),
-                marks=pytest.mark.slow,
-            )
+            (_TRANSLATION, dataclasses.replace(_NETWORK, recurrence=cell, step_encoding="none"))
             for cell in ("gru", "lstm")
         ),
     ],
@@ -89,7 +87,6 @@ def test_counts_what_the_graph_computes(
     assert benchmark.training_flop(network, spec, batch, *sizes) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_command_prints_a_table_and_json(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]

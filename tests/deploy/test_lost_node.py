@@ -14,6 +14,8 @@ import pytest
 
 from ut_tf.storage.layout import checkpoint_steps
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "deploy" / "slurm.sbatch"
 # Two tasks on this machine; ends with the status of the first, once both have ended.

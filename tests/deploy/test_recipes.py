@@ -21,6 +21,8 @@ import yaml
 from ut_tf.bin import sweep, trainer_flags
 from ut_tf.training.distribution import worker_count
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SCRIPTS = sorted([*DEPLOY.glob("*.sh"), *DEPLOY.glob("*.sbatch")])
 FLAGS = {"ut-trainer": trainer_flags.FLAGS, "ut-sweep": sweep.FLAGS}
