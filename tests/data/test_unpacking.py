@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import struct
 import tarfile
 import zipfile
@@ -130,16 +129,6 @@ def test_lines_are_read_up_to_the_bound(tmp_path: Path) -> None:
         list(read_lines(path))
     with pytest.raises(UserError, match="unpacks to more"), open_gzip(path) as file:
         file.read()
-
-
-def test_lines_come_through_a_pipe(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    if not (child := os.fork()):
-        path.write_bytes(gzip.compress(b"a line\n" * 100_000))
-        os._exit(0)
-    assert sum(1 for _ in read_lines(path)) == 100_000
-    os.waitpid(child, 0)
 
 
 def _bomb(path: Path) -> None:

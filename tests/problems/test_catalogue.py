@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from ut_tf import registry
@@ -13,8 +9,6 @@ from ut_tf.data.arguments import check_argument_names, signature_of
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problems.catalogue import PROBLEMS
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_every_name_makes_a_problem_that_knows_its_name() -> None:
@@ -42,32 +36,6 @@ def test_every_problem_is_in_one_group_that_says_what_it_is() -> None:
     (babi,) = (group for group in groups if group.name == "babi")
     assert {"babi_qa", "babi_qa_1k", "babi_qa_task20_10k"} <= {*babi.names}
     assert len(babi.names) == 84
-
-
-def test_reading_the_catalogue_imports_no_tensorflow() -> None:
-    code = (
-        "import sys; from ut_tf import registry; registry.problems.names(); sys.exit('tensorflow'"
-        " in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def test_tensor2tensors_names_are_known() -> None:
-    for name in (
-        "algorithmic_identity_decimal40",
-        "algorithmic_addition_binary40",
-        "babi_qa_concat_all_tasks_10k",
-        "babi_qa_concat_task7_1k",
-        "sva_language_modeling",
-        "sva_number_prediction",
-        "parsing_english_ptb8k",
-    ):
-        assert name in PROBLEMS
-
-
-def test_a_wrong_name_offers_near_ones() -> None:
-    with pytest.raises(registry.UserError, match="algorithmic_reverse_decimal40"):
-        registry.problems.check("algorithmic_reverse_decimal")
 
 
 def test_the_names_of_arguments_are_those_of_the_classes() -> None:

@@ -1,10 +1,12 @@
-"""Nothing that is held out is also trained on, in every problem that splits by itself: duplicates,
-one source with other targets, other blanks, exchanged words, short inputs that are drawn again.
+"""Every problem: seed and epoch decide training alone, batches have every example, and
+nothing that is held out is trained on: duplicates, one source with other targets, other blanks,
+exchanged words, short inputs that are drawn again.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,9 @@ from hypothesis import strategies as st
 from tests.problems.agreement.test_problem import table_line, write_table
 from tests.problems.babi.archive import write_archive
 from ut_tf import registry
+from ut_tf.config.training import TrainingConfig
+from ut_tf.data.example_table import ExampleTable
+from ut_tf.data.pipeline import train_batches
 from ut_tf.data.problem import Problem
 from ut_tf.data.split_of import belong, exclude_trained, same_text, separate_lines
 from ut_tf.errors import UserError
@@ -168,6 +173,38 @@ def test_nothing_that_is_held_out_is_trained_on(name: str, tmp_path: Path) -> No
         judged = [*keys(problem, split, data)]
         assert judged and not trained.intersection(judged), split
     assert len(trained) > 10
+
+
+def rows_of(table: ExampleTable) -> list[bytes]:
+    """The example with each number, padding apart."""
+    features = {name: values.numpy() for name, values in table.batch(tf.range(len(table))).items()}
+    rows = zip(*(features[name] for name in sorted(features)), strict=True)
+    return [b"|".join(bytes(part[part != 0]) for part in map(np.atleast_1d, row)) for row in rows]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_seed_and_epoch_decide_training_alone_and_batches_have_every_example(
+    name: str, tmp_path: Path
+) -> None:
+    DRAWS.seed(7)
+    problem, data = PROBLEMS[name](tmp_path), tmp_path / "data"
+    problem.prepare(data, tmp_path)
+
+    def drawn(split: str, seed: int, epoch: int) -> list[bytes]:
+        return rows_of(problem.examples(split, data, seed=seed, epoch=epoch))
+
+    made = [drawn("train", seed, epoch) for seed in (1, 2) for epoch in (0, 1)]
+    assert made[0] == drawn("train", 1, 0)
+    assert len({str(one) for one in made}) == 4
+    assert drawn("validation", 1, 2) == drawn("validation", 3, 4)
+    training = TrainingConfig(batch_size=10_000, max_length=10_000)
+    batches = train_batches(problem, data, training, 1, seed=2, epoch=1).as_numpy_iterator()
+    targets = [row for batch in batches for row in batch["targets"][batch["weight"] > 0]]
+    table = problem.examples("train", data, seed=2, epoch=1)
+    every = table.batch(tf.range(len(table)))["targets"].numpy()
+    assert Counter(bytes(row[row != 0]) for row in map(np.atleast_1d, targets)) == Counter(
+        bytes(row[row != 0]) for row in map(np.atleast_1d, every)
+    )
 
 
 def digits(**options: Any) -> Algorithmic:

@@ -78,22 +78,6 @@ def test_an_output_ends_at_the_first_end_or_padding() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("operation", "base", "line"),
-    [
-        ("copy", 10, "12a"),
-        ("copy", 2, "012"),
-        ("addition", 10, "12"),
-        ("addition", 10, "1+2+3"),
-        ("addition", 10, "1+"),
-    ],
-)
-def test_a_line_that_is_no_example_is_named(operation: str, base: int, line: str) -> None:
-    codec = Algorithmic(operation, base).text_codec(Path())
-    with pytest.raises(UserError, match=r"^digits\.txt, line 2: .*; correct the line\.$"):
-        list(codec.read(["", line], "digits.txt"))
-
-
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("babi")

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -256,13 +255,7 @@ def test_what_is_too_long_to_be_judged_is_refused_with_its_line_and_not_held_out
 ) -> None:
     (tmp_path / "dev.tsv").write_text("kurz\tshort\nkurz\t" + "z " * LONGEST_JUDGED + "\n")
     corpus = Corpus(tmp_path / "c", SETTINGS)
-    with pytest.raises(
-        UserError,
-        match=(
-            rf"dev\.tsv, line 2: \d+ subwords .*expected at most {LONGEST_JUDGED} in text for"
-            r" validation"
-        ),
-    ):
+    with pytest.raises(UserError, match=r"dev\.tsv, line 2"):
         corpus.prepare(
             {"train": PAIRS, "validation": ParallelFiles((tmp_path / "dev.tsv",))}, "mine"
         )
@@ -293,12 +286,6 @@ def test_shards_of_another_vocabulary_are_not_used(
     assert [source for source, _ in ids_of(corpus.folder)] == sources
 
 
-def test_nothing_to_hold_out_is_told() -> None:
-    for pairs in ([("a", "b")], [("", "b")] * 5):
-        with pytest.raises(UserError, match="leave none to hold out"):
-            HeldOut(pairs, len(pairs), Filters())
-
-
 def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -312,17 +299,3 @@ def test_a_default_size_gives_way_to_the_text_and_a_given_one_does_not(
         Corpus(tmp_path / "c", CorpusSettings(vocab_size=8000, exact=True)).check()
     with pytest.raises(UserError, match=f"at most {size} subwords"):
         Corpus(tmp_path / "d", CorpusSettings(vocab_size=8000, exact=True)).prepare(splits, "mine")
-
-
-def test_the_summary_holds_the_counts(tmp_path: Path) -> None:
-    corpus = Corpus(tmp_path / "c", SETTINGS)
-    corpus.prepare(
-        {"train": [*PAIRS, ("", "")], "validation": PAIRS[:5], "test": PAIRS[5:9]}, "mine"
-    )
-    written = json.loads((corpus.folder / "summary.json").read_text())
-    assert written["splits"] == {
-        "validation": {"pairs": 5, "kept": 5},
-        "test": {"pairs": 4, "kept": 4},
-        "train": {"pairs": 301, "kept": 300, "empty": 1},
-    }
-    assert corpus.text("test") == tuple(map(list, zip(*PAIRS[5:9], strict=True)))

@@ -52,9 +52,7 @@ def test_cr_line_ends_are_refused_by_every_reader(name: str, tmp_path: Path) -> 
     # The last line may have its end or not, as with LF.
     for content in (text, text + "\n"):
         path.write_bytes(content.replace("\n", "\r").encode())
-        with pytest.raises(
-            UserError, match=rf"{name}, line 1 has CR line ends .* 2 lines .* LF \(tr "
-        ):
+        with pytest.raises(UserError, match=rf"{name}, line 1 has CR line ends .* 2 lines .* LF"):
             read(path)
     for content in (text, text.replace("\n", "\r\n") + "\r\n"):
         path.write_bytes(content.encode())

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf import registry
-from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import eval_batches, train_batches
+from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.problem import Algorithmic
 
@@ -100,20 +98,6 @@ def test_summands_have_1_to_20_digits_and_as_many_as_fit() -> None:
     assert max(first + 1 + second for first, second in zip(firsts, seconds, strict=True)) == 40
 
 
-def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
-    problem = small("copy")
-
-    def made(split: str, seed: int, epoch: int, **arguments: Any) -> Any:
-        return pairs(problem.dataset(split, DATA_DIR, seed=seed, epoch=epoch, **arguments))
-
-    drawn = [made("train", seed, epoch) for seed in (1, 2) for epoch in (0, 1)]
-    assert len({str(one) for one in drawn}) == 4
-    assert drawn[0] == made("train", 1, 0)
-    assert made("validation", 1, 2) == made("validation", 3, 4)
-    assert made("test", 1, 2, length=40) == made("test", 3, 4, length=40)
-    assert made("test", 0, 0, length=40) != made("validation", 0, 0, length=40)[:50]
-
-
 @pytest.mark.parametrize("operation", ["reverse", pytest.param("addition", marks=pytest.mark.slow)])
 def test_a_graph_is_traced_once_for_each_length(
     operation: Any, monkeypatch: pytest.MonkeyPatch
@@ -183,43 +167,6 @@ def test_validation_chooses_by_a_set_that_it_judges() -> None:
     assert sets[""].method == "teacher_forced"
     lengths = problem.examples("validation", DATA_DIR).lengths
     assert lengths.max() <= 41
-
-
-def test_spec_counts_every_symbol() -> None:
-    assert small("copy", 2).spec(DATA_DIR).input_vocab_size == 4
-    assert small("addition", 10).spec(DATA_DIR).target_vocab_size == 13
-    assert small("copy").spec(DATA_DIR).shared_vocab
-
-
-def test_every_example_of_an_epoch_is_in_its_batches() -> None:
-    problem = small("addition")
-    batches = list(
-        train_batches(
-            problem, DATA_DIR, TrainingConfig(batch_size=256), 1, seed=4, epoch=1
-        ).as_numpy_iterator()
-    )
-    rows = sorted(
-        (row[row > 0].tolist(), sums[sums > 0].tolist())
-        for batch in batches
-        for row, sums in zip(batch["inputs"], batch["targets"], strict=True)
-    )
-    assert rows == sorted(pairs(problem.dataset("train", DATA_DIR, seed=4, epoch=1)))
-
-
-@pytest.mark.parametrize("digits", ["binary", "decimal"])
-@pytest.mark.parametrize(
-    ("name", "operation"),
-    [("copy", "copy"), ("identity", "copy"), ("reverse", "reverse"), ("addition", "addition")],
-)
-def test_names(name: str, operation: str, digits: str) -> None:
-    problem = registry.problems.get(f"algorithmic_{name}_{digits}40")()
-    assert (problem.operation, problem.base, problem.max_length) == (
-        operation,
-        {"binary": 2, "decimal": 10}[digits],
-        40,
-    )
-    assert problem.name == f"algorithmic_{name}_{digits}40"
-    assert problem.train_examples == 100_000
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.problems.babi.archive import NAME, TEST, TRAIN, many_stories, write_archive
+from tests.problems.babi.archive import TEST, TRAIN, many_stories, write_archive
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
@@ -50,11 +50,8 @@ def test_supporting_facts_may_be_absent() -> None:
     ("lines", "number"),
     [
         (["Mary moved."], 1),
-        (["2 Mary moved."], 1),
         (["1 Mary moved.", "3 John left."], 2),
         (["1 Mary moved.", ""], 2),
-        (["1 Mary moved.", "2"], 2),
-        (["1 Mary moved.", "2 Where?\t"], 2),
         (["1 Mary moved.", "2 \tkitchen\t1"], 2),
         (["1 Mary moved.", "2 Where?\tkitchen\t2"], 2),
         (["1 Mary moved.", "2 Where?\tkitchen\t1,2"], 2),
@@ -69,10 +66,7 @@ def test_a_malformed_line_is_named(lines: list[str], number: int) -> None:
     ("files", "message"),
     [
         ({"en/qa1_x_train.txt": TRAIN}, r"no file en/qa1_\*_test\.txt"),
-        (
-            {"en/qa1_x_train.txt": "", "en/qa1_x_test.txt": TEST},
-            r"qa1_x_train\.txt has no question",
-        ),
+        ({"en/qa1_x_train.txt": "", "en/qa1_x_test.txt": TEST}, r"qa1_x_train\.txt has no"),
         (
             {"en/qa1_x_train.txt": "1 Mary\n7 John\n", "en/qa1_x_test.txt": TEST},
             r"qa1_x_train\.txt, line 2",
@@ -98,9 +92,3 @@ def test_a_cut_off_archive_is_named(tmp_path: Path, kept: float) -> None:
     with pytest.raises(UserError) as error:
         BabiQA((1,), "1k").prepare(tmp_path / "data", tmp_path)
     assert str(archive) in str(error.value)
-
-
-def test_a_file_that_is_no_archive_is_named(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text("<html>moved</html>")
-    with pytest.raises(UserError, match="cannot be read as an archive"):
-        BabiQA((1,), "1k").prepare(tmp_path / "data", tmp_path)

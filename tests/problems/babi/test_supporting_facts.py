@@ -16,7 +16,6 @@ from ut_tf.errors import UserError
 from ut_tf.problems.babi.simulator.supporting_facts import (
     DROPS,
     MOVES,
-    OBJECTS,
     PEOPLE,
     ROOMS,
     TAKES,
@@ -102,11 +101,6 @@ def test_no_room_is_the_answer_much_more_often_than_others(task: int) -> None:
     assert all(120 < answers.count(room) < 280 for room in ROOMS)
 
 
-def test_names_do_not_stand_for_two_things() -> None:
-    names = [*PEOPLE, *ROOMS, *OBJECTS]
-    assert len({*names}) == len(names)
-
-
 def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim")(**TINY)
     problem.prepare(tmp_path / "data", tmp_path / "none")
@@ -125,14 +119,6 @@ def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
     )
     assert sum(float(batch["weight"].numpy().sum()) for batch in batches) == 3 * 36
     assert all(example["inputs"].shape[0] <= 7 for example in problem.dataset("train", data_dir))
-
-
-def test_one_task_alone(tmp_path: Path) -> None:
-    problem = registry.problems.get("babi_sim")(**TINY, supporting_facts=2)
-    problem.prepare(tmp_path, tmp_path)
-    assert {int(example["task"]) for example in problem.dataset("train", tmp_path)} == {2}
-    other = registry.problems.get("babi_sim")(**TINY, supporting_facts=2, seed=1)
-    assert not other._folder(tmp_path).is_complete()
 
 
 def test_several_tasks(tmp_path: Path) -> None:

@@ -18,18 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ut_tf import registry
-from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import eval_batches, train_batches
+from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.lte import programs as lte_programs
 from ut_tf.problems.lte import zaremba as lte_zaremba
 from ut_tf.problems.lte.codec import CharacterCodec
-from ut_tf.problems.lte.problem import LearningToExecute, split_of
+from ut_tf.problems.lte.problem import LearningToExecute
 from ut_tf.symbols import END_ID
 
 DATA_DIR = Path("nowhere")
 COMPUTING: Any = ("program", "control", "addition")
-MEMORISING: Any = ("copy", "double", "reverse")
 
 
 def small(task: Any = "program", **arguments: Any) -> LearningToExecute:
@@ -222,39 +220,12 @@ def test_training_may_have_other_operations_than_are_judged() -> None:
         small("copy", train_operations="add")
 
 
-@pytest.mark.parametrize("task", ["addition", "copy"])
-def test_no_input_is_in_two_splits(task: Any) -> None:
-    # Short inputs are few enough that chance alone would bring every one of them into every split.
-    problem = small(
-        task, length=3, nesting=1, train_examples=8000, validation_examples=800, test_examples=800
-    )
-    splits = {
-        split: {source for source, _ in problem.pairs(split, seed=7)} for split in problem.splits
-    }
-    assert all(split_of(source) == split for split, sources in splits.items() for source in sources)
-    assert not splits["train"] & splits["test"] and not splits["train"] & splits["validation"]
-    if task == "copy":
-        assert 0.85 < len(splits["train"]) / (0.8 * 999) < 1.15
-
-
 def test_a_split_without_any_input_is_refused_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of the nine numerals of one digit every split has some; a checksum that put them elsewhere
     # would leave one empty.
     monkeypatch.setattr("ut_tf.problems.lte.problem.split_of", lambda _: "train")
-    with pytest.raises(
-        UserError, match="lte_copy has no inputs of 1 digits or less that belong to its test split"
-    ):
+    with pytest.raises(UserError, match="lte_copy has no inputs of 1 digits or less that belong"):
         small("copy", length=1).pairs("test")
-
-
-def test_seed_and_epoch_decide_the_training_examples_and_nothing_else() -> None:
-    problem = small()
-    assert problem.pairs("train", 1, 2) == problem.pairs("train", 1, 2)
-    assert (
-        len({str(problem.pairs("train", seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
-    )
-    assert problem.pairs("test", 1, 2) == problem.pairs("test", 3, 4)
-    assert small(train_examples=900).pairs("train", 1)[:400] == problem.pairs("train", 1)
 
 
 def test_features_are_the_characters_with_an_end() -> None:
@@ -274,18 +245,6 @@ def test_lengths_of_the_table_count_the_longer_side() -> None:
     ]
 
 
-def test_every_training_example_is_in_its_batches() -> None:
-    problem = small("control")
-    batches = train_batches(
-        problem, DATA_DIR, TrainingConfig(batch_size=512), 1, seed=4, epoch=1
-    ).as_numpy_iterator()
-    rows = sorted(row[row > 0].tolist() for batch in batches for row in batch["inputs"])
-    assert rows == sorted(
-        example["inputs"].tolist()
-        for example in problem.dataset("train", DATA_DIR, 4, 1).as_numpy_iterator()
-    )
-
-
 @pytest.mark.parametrize(("task", "length"), [("program", 5), ("reverse", 55)])
 def test_validation_chooses_by_the_target_difficulty(task: Any, length: int) -> None:
     problem = small(task)
@@ -300,23 +259,6 @@ def test_validation_chooses_by_the_target_difficulty(task: Any, length: int) -> 
     judged = eval_batches(problem, problem.evaluation_sets()[0], DATA_DIR, batch_tokens=4096)
     assert sum(len(batch["weight"]) for batch in judged) == problem.test_examples
     assert [one.length for one in problem.evaluation_sets((2, 3))] == [2, 3]
-
-
-def test_names() -> None:
-    for task in COMPUTING + MEMORISING:
-        problem: Any = registry.problems.get(f"lte_{task}")()
-        assert (problem.length, problem.nesting) == ((5, 2) if task in COMPUTING else (55, 1))
-    program, _ = registry.problems.get("lte_zaremba_control")().pairs("test")[0]
-    assert "print(" in program
-    spec = registry.problems.get("lte_program")().spec(DATA_DIR)
-    assert spec.shared_vocab and spec.input_vocab_size == 2 + len(
-        set(lte_programs.SYMBOLS)
-    ) == 2 + len(lte_programs.SYMBOLS)
-
-
-def test_operations_can_be_chosen() -> None:
-    programs = "".join(program for program, _ in small(operations="add+subtract+if").pairs("train"))
-    assert {"+", "-", "i"} <= {*programs} and not {"*", "["} & {*programs}
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -401,23 +343,3 @@ def test_blanks_mean_nothing_in_expressions_and_count_in_statements() -> None:
         "print(5 if 3>2 else 1)"
     ]
     assert texts(printing.tokens(printing.encode([r"a=1\n"]))[0]) == ["a", "=", "1", r"\n", "<end>"]
-
-
-@pytest.mark.parametrize(
-    ("symbols", "line"),
-    [
-        (lte_programs.SYMBOLS, "1/2"),
-        (lte_programs.DIGITS, "1+2"),
-        (lte_zaremba.SYMBOLS, "print(1);"),
-        ("01", r"0\n1"),
-    ],
-)
-def test_a_line_with_a_foreign_symbol_is_named(symbols: str, line: str) -> None:
-    with pytest.raises(
-        UserError,
-        match=(
-            r"^programs\.txt, line 2: .* is no symbol of this problem: expected characters of .*;"
-            r" correct the line\.$"
-        ),
-    ):
-        list(CharacterCodec(symbols).read(["", line], "programs.txt"))

@@ -159,7 +159,6 @@ def test_of_many_classes_the_rare_ones_are_reported_together(tmp_path: Path) -> 
         (b"good\tyes\ngood\tno\n", "all 2 texts have the label 'good'"),
         (b"yes\tgood\nno\tbad\nmaybe\tbad\n", "3 texts have 3 different labels"),
         (b"__label__a __label__b yes\n", "line 1 has more than one label"),
-        (b"", "has no lines"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_line(
@@ -192,14 +191,6 @@ def test_a_label_that_was_not_trained_is_told_with_its_line(tmp_path: Path) -> N
     dev = write(tmp_path, "dev.tsv", [("cold", "x"), ("wam", "y")])
     with pytest.raises(UserError, match=r"dev.tsv, line 2: .*'wam'; did you mean warm"):
         problem_of(tmp_path, dev_source_files=dev).prepare(tmp_path / "data", tmp_path)
-
-
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
-    problem_of(tmp_path).prepare(tmp_path / "data", tmp_path)
-    problem = problem_of(tmp_path)
-    write(tmp_path, "train.tsv", [*EXAMPLES, ("warm", "more")])
-    with pytest.raises(UserError, match=r"train\.tsv has changed"):
-        problem.prepare(tmp_path / "data", tmp_path)
 
 
 def test_from_training_to_an_exported_model(

