@@ -311,32 +311,6 @@ def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
     )
 
 
-def test_a_grouping_by_a_feature_that_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        UserError,
-        match=(
-            "groups examples by 'supporting_facts'; their features are alternative, facts, targets,"
-            " weight"
-        ),
-    ):
-        Evaluator(OddsModel(), NextProblem(), Path()).evaluate(
-            [EvaluationSet("", "test", "last_word", ponder_by="supporting_facts")]
-        )
-
-
-def test_a_ranking_without_an_alternative_is_refused() -> None:
-    with pytest.raises(
-        UserError,
-        match=(
-            r"ranking needs the feature 'alternative'; the features are inputs, .* in its split"
-            r" 'test'"
-        ),
-    ):
-        Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(
-            [EvaluationSet("", "test", "ranking")]
-        )
-
-
 def test_intervals_and_numbers_of_examples_by_set() -> None:
     sets = [
         EvaluationSet("forced", "test", "teacher_forced"),
@@ -384,10 +358,7 @@ class WithoutMetrics(PredictionMethod):
         ("without_metrics", "WithoutMetrics has no metrics: set `metrics`"),
         ("ranking", "method ranking needs the feature 'alternative'"),
         ("translate", "has no text pairs"),
-        (
-            "classify",
-            r"selection_metric 'los' is not among .* expected one of loss, error, ",
-        ),
+        ("classify", r"selection_metric 'los' is not among .* expected one of loss, error, "),
     ],
 )
 def test_what_validation_lacks_is_told_without_measuring(

@@ -9,7 +9,6 @@ import pytest
 import ut_tf
 from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
-from ut_tf.models.parts_from_config import make_block
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 
@@ -26,51 +25,6 @@ SMALL = {
 
 def states(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
-
-
-@pytest.mark.slow
-def test_a_functional_classifier_learns_and_is_loaded_with_equal_outputs(tmp_path) -> None:
-    keras.utils.set_random_seed(0)
-    # Where halted positions are computed, too, the graph is smaller.
-    network = Config(**SMALL, halting="basic", position="none", halting_compute="dense")
-    ids = keras.Input([None], dtype="int32")
-    embedded = keras.layers.Embedding(12, 16, mask_zero=True)(ids)
-    encoded, times = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)(
-        embedded
-    )
-    logits = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(encoded))
-    model = keras.Model(ids, logits)
-    inputs = np.random.default_rng(0).integers(2, 12, [256, 6]).astype(np.int32)
-    labels = (inputs == 7).any(1).astype(np.int32)
-    inputs[::2, 5] = np.where(inputs[::2, 5] == 7, 7, 0)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], jit_compile=False)
-    history = model.fit(inputs, labels, epochs=6, batch_size=64, verbose=0).history
-    assert history["accuracy"][-1] > 0.95
-    assert len(model.losses) == 1
-    path = tmp_path / "model.keras"
-    whole = keras.Model(ids, [logits, times])
-    whole.save(path)
-    loaded = keras.models.load_model(path)
-    outputs = loaded(inputs)
-    for before, after in zip(whole(inputs), outputs, strict=True):
-        np.testing.assert_array_equal(before, after)
-    np.testing.assert_array_equal(outputs[1] > 0, inputs != 0)
-
-
-@pytest.mark.parametrize("position", ["paper", "learned", "rotary"])
-@pytest.mark.parametrize("position_from", ["start", "end"])
-def test_padding_changes_no_other_state(position: str, position_from: str) -> None:
-    layer = ut_tf.layers.UniversalTransformerEncoder(
-        Config(**SMALL, position=position, position_from=position_from)
-    )
-    inputs = states(2, 5, 16)
-    padded = np.concatenate([inputs, states(2, 2, 16)], 1)
-    mask = np.arange(7)[None] < 5
-    alone, among = layer(inputs), layer(padded, mask=np.tile(mask, [2, 1]))
-    np.testing.assert_allclose(among[:, :5], alone, atol=1e-5)
-    turned = layer(inputs[:, ::-1])
-    assert np.abs(np.asarray(turned)[:, ::-1] - alone).max() > 1e-2, "positions make no difference"
 
 
 def test_a_model_with_the_same_weights_has_the_same_states() -> None:
@@ -130,16 +84,3 @@ def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
         np.testing.assert_allclose(found[0], expected, atol=1e-5)
         np.testing.assert_array_equal(found[1], shown.ponder_times)
         np.testing.assert_allclose(found[2], shown.attention_weights, atol=1e-5)
-
-
-def test_a_block_in_a_functional_model_is_fitted() -> None:
-    keras.utils.set_random_seed(0)
-    x = keras.Input([4, 16])
-    output, weights, memory_weights = make_block(Config(**SMALL))(x, context=BlockContext())
-    assert weights.shape == (None, 2, 4, 4)
-    assert memory_weights is None
-    model = keras.Model(x, output)
-    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
-    inputs = states(64, 4, 16)
-    losses = model.fit(inputs, np.roll(inputs, 1, 1), epochs=5, verbose=0).history["loss"]
-    assert losses[-1] < 0.9 * losses[0]

@@ -75,14 +75,6 @@ def test_an_interval_on_demand_says_so_in_the_signature() -> None:
 @pytest.mark.parametrize(
     ("translations", "references", "tokenize", "message"),
     [
-        (
-            ["a", "b"],
-            [["a", "b"], ["a"]],
-            "13a",
-            "the translation has 2 lines, reference 2 1: expected as many",
-        ),
-        (["a"], [["a", "b"]], "13a", "the translation has 1 line, reference 1 2: expected as many"),
-        (["a"], [], "13a", "no reference"),
         ([], [[]], "13a", "the translation has no lines"),
         (["a"], [["a"]], "13", "tokenize=13: expected one of .*; did you mean 13a"),
     ],

@@ -49,19 +49,6 @@ def test_digits_are_reversed_at_twice_the_training_length() -> None:
     assert ut_tf.load("reverse", greedy).answer(digits) == digits[::-1]
 
 
-def test_numbers_longer_than_in_training_are_added() -> None:
-    draws = np.random.default_rng(0)
-    first, second = ("1" + "".join(map(str, draws.integers(0, 10, 29))) for _ in range(2))
-    greedy = ut_tf.DecodeConfig(beam_size=1)
-    answer = ut_tf.load("addition", greedy).answer(f"{first}+{second}")
-    assert answer == str(int(first) + int(second))
-
-
-def test_what_is_no_sum_is_refused() -> None:
-    with pytest.raises(UserError, match="two numbers with"):
-        ut_tf.load("addition").answer("1+")
-
-
 def test_a_folder_without_a_model_does_not_hide_a_shipped_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

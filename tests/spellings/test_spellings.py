@@ -7,8 +7,6 @@ them. A new codec joins with a table in ``TABLES``.
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.serving.process import Process
 from tests.spellings import digits, programs, stories, subwords, words
 from tests.spellings.table import FEWEST, Example, Spellings, Table, as_example, untrained
 from tests.spellings.ways import (
@@ -213,42 +210,3 @@ def _is_near(score: float | None, expected: float | None) -> bool:
     if score is None or expected is None:
         return True
     return score == expected or abs(score - expected) < _ACCURACY
-
-
-@pytest.mark.slow
-def test_processes_answer_and_refuse_as_commands_in_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = digits.SUMS
-    with Ways(table, tmp_path, monkeypatch) as ways:
-        cases = _Cases.of(table.reads, table.refuses, ways.translate)
-        spread = itertools.chain(*itertools.zip_longest(cases.read, cases.refused))
-        examples = [row for row in spread if row is not None and ways.takes("ut_query")(row)]
-        text = "".join(f"{table.line(example)}\n" for example in examples)
-    answered = [cases.known[cases.read[row]].text for row in examples if row in cases.read]
-    run = [f"--output_dir={tmp_path / 'run'}", f"--data_dir={tmp_path / 'data'}"]
-    decode = "--decode_hparams=beam_size=1,extra_length=2,max_input_length=100"
-    server = Process(tmp_path / "export")
-    try:
-        queried = _written(text, "query", f"--server={server.address}", "--model_name=digits")
-    finally:
-        server.kill()
-    decoded = _written(text, "decoder", *run, decode, "--decode_interactive")
-    shown = _written(text, "show", *run)
-    assert [line for line in queried[0] if line] == [*filter(None, answered)]
-    assert len(queried[0]) == len(examples)
-    assert decoded[0] == answered
-    blank = sum(not table.line(row).strip() for row in examples)
-    assert sum("answer: " in line for line in shown[0]) == len(answered) - blank
-    for _, errors in (queried, decoded, shown):
-        told = sentence(" ".join(errors))
-        assert all(error in told for error in cases.refused.values())
-
-
-def _written(text: str, module: str, *argv: str) -> tuple[list[str], list[str]]:
-    """The lines of a command's standard output and of its standard error."""
-    command = [sys.executable, "-m", f"ut_tf.bin.{module}", *argv]
-    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=300)
-    assert done.returncode in (0, 1), done.stderr.decode()
-    out, err = (stream.decode().split("\n")[:-1] for stream in (done.stdout, done.stderr))
-    return out, err

@@ -63,7 +63,5 @@ def test_a_mean_of_checkpoints_cannot_be_trained_on(tmp_path: Path) -> None:
     store.save(
         3, tf.train.Checkpoint(model=run.make_model()), {"averaged_steps": [2, 3], "best_step": 3}
     )
-    with pytest.raises(
-        UserError, match=r"mean of the checkpoints of steps 2, 3, .*`warm_start_from`="
-    ):
+    with pytest.raises(UserError, match=r"mean of the checkpoints of steps 2, 3"):
         train(run)

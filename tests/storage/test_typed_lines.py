@@ -63,13 +63,10 @@ def test_what_is_written_is_read_and_what_is_not_finite_is_null() -> None:
     [
         ({}, "lacks name"),
         ({"name": 1}, "name cannot be 1"),
-        ({"kind": "c"}, 'kind cannot be "c"'),
         ({"rate": True}, "rate cannot be true"),
         ({"rate": 10**400}, "rate cannot be 1000"),
         ({"counts": {"loss": "low"}}, 'counts cannot be "low"'),
-        ({"counts": [1]}, r"counts cannot be \[1\]"),
         ({"points": [[1]]}, r"points cannot be \[1\]"),
-        ({"interval": [1]}, r"interval cannot be \[1\]"),
         ({"sizes": [1.5]}, "sizes cannot be 1.5"),
         ({"inner": {"ended": 1}}, "inner ended cannot be 1"),
         ([], r"cannot be \[\]"),

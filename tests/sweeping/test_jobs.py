@@ -15,7 +15,6 @@ import pytest
 from ut_tf.errors import UserError
 from ut_tf.storage.locks import held_alone
 from ut_tf.sweeping import sweep as library
-from ut_tf.sweeping.grid import make_cells
 from ut_tf.sweeping.jobs import Command, Job, Jobs
 
 
@@ -157,19 +156,6 @@ def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
     with Jobs(1, [{}], lambda _: None) as running:
         (outcome,) = running.run([_job(tmp_path, "a", "raise SystemExit(3)")])
     assert library._reason(outcome) == "exit status 3"
-
-
-def test_the_line_of_a_failure_is_one_sentence(tmp_path):
-    job = _job(
-        tmp_path, "a", "raise SystemExit('ut-trainer: error: give another set, or another model.')"
-    )
-    with Jobs(1, [{}], lambda _: None) as running:
-        (outcome,) = running.run([job])
-    (cell,) = make_cells(["a"], ["b"], [1])
-    line = library._ending(None, cell, "failed", outcome)
-    assert line.endswith(
-        f", ut-trainer: error: give another set, or another model; its log: {job.log}"
-    )
 
 
 def test_what_a_killed_sweep_has_left_is_waited_for(tmp_path, capsys):

@@ -212,10 +212,7 @@ def test_a_page_of_html_shows_each_run(tmp_path: Path) -> None:
         ("t: {lines: [tsk]}", r"lines cannot have 'tsk'; did you mean task\?"),
         ("t: {figures: [{title: a}]}", "has no 'metrics'"),
         ("t: 3", "t is 3: expected names with values"),
-        (
-            "t: {figures: [{metrics: a, digits: b}]}",
-            "figures, digits is 'b': expected a whole number",
-        ),
+        ("t: {figures: [{metrics: a, digits: b}]}", "figures, digits is 'b'"),
         ("t: {figures: [{metrics: a, each: 3}]}", "each is 3: expected a list"),
         ("t: {figures: [{metrics: a, sources: b}]}", "unknown 'sources'"),
         ("[1", "cannot be read"),
@@ -234,11 +231,8 @@ def test_mistakes_in_a_layout_name_their_place(tmp_path: Path, layout: str, expe
         (["a.jsonl", "runs"], "runs and a.jsonl: give run directories, or files of records"),
         (["a.jsonl", "--record=b.jsonl"], "--record needs run directories"),
         (["runs", "--record=b.jsonl"], "--record needs --table"),
-        (["runs", "--table=1"], "did you mean --tables?"),
         (["runs", "--page=x.md"], "--page needs files of records"),
-        (["a.jsonl", "--format=csv"], "expected md or html"),
         (["a.jsonl", "--page=x.md", "--tables=t"], "--tables does not go with --page"),
-        (["a.jsonl", "--page=x.md", "--format=html"], "--format does not go with --page"),
         (["a.jsonl", "--page=x.md", "--output=y.md"], "--output does not go with --page"),
     ],
 )

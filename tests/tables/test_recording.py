@@ -6,8 +6,6 @@ import dataclasses
 import json
 import math
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -241,13 +239,3 @@ def test_files_are_named_without_their_folders(tmp_path: Path, kept: Path) -> No
     (found,) = read_records([kept])
     assert "/home/me" not in found.to_json()
     assert "--problem_args=train_files=novels.tar.xz,evaluate_on=development" in str(found.command)
-
-
-def test_tensorflow_is_not_imported(tmp_path: Path, kept: Path) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
-    flags = [str(run), f"--record={kept}", "--table=babi"]
-    code = (
-        f"import sys; from ut_tf.bin.report import main; status = main({flags!r});"
-        " sys.exit(status or 'tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

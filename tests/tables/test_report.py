@@ -91,11 +91,9 @@ def test_a_run_is_found_once_and_a_broken_one_is_told(runs, capsys):
     [
         (["/nonexistent"], 1, "/nonexistent is no folder"),
         (["{empty}"], 1, "holds no run, at any depth"),
-        ([], 2, "<runs> is missing"),
         (["{runs}", "--format=cvs"], 2, "--format=cvs: expected one of markdown, csv, json"),
         (["{runs}", "--tables=9"], 1, "there is no table '9': the paper's tables are 1, 1a"),
         (["{runs}", "--output={runs}/a/config.json/x"], 1, "cannot be written"),
-        (["{runs}", "--table=1"], 2, "did you mean --tables"),
     ],
 )
 def test_mistakes_are_told_in_a_line(runs, tmp_path, capsys, flags, status, expected):

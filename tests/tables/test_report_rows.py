@@ -56,12 +56,6 @@ def test_an_error_is_best_where_it_is_lowest(run_report, runs):
     assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"
 
 
-def test_without_a_word_of_validation_no_seed_is_called_the_best(run_report, runs):
-    for seed in (1, 2):
-        evaluate(stub_run(runs / str(seed), COPY, "ut_algorithmic", seed), at_400(0.1 * seed, 0))
-    assert [row[2:4] for row in ours(run_report())] == [["mean of 2", "0.15 ± 0.07/0.00 ± 0.00"]]
-
-
 def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run_report, runs):
     for task in range(1, 21):
         evaluate(
@@ -128,19 +122,6 @@ def test_other_data_has_a_row_and_a_mark_of_its_own(
         ("UT†", "1", "0.50/0.10†"),
     ]
     assert f"† {words}\n" in text
-
-
-def test_the_amount_of_generated_data_is_no_other_data(run_report, runs):
-    evaluate(
-        stub_run(
-            runs / "a",
-            "algorithmic_identity_decimal40",
-            "ut_algorithmic",
-            problem_args={"train_examples": 10},
-        ),
-        at_400(0.9, 0.8),
-    )
-    assert [row[0] for row in ours(run_report())] == ["UT"]
 
 
 def test_rows_tell_models_and_overrides_apart_but_not_the_number_of_steps(run_report, runs):
@@ -361,15 +342,3 @@ def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run_report, 
             "-",
         ],
     ]
-
-
-def test_another_use_of_a_run_is_no_seed_of_joined_sets_and_needs_no_evaluation(run_report, runs):
-    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 2.0})
-    evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
-    evaluate(folder, {"error": 3.0}, test_problem="babi_sim_task1", hparams="eval_num_steps=12")
-    evaluate(stub_run(runs / "b", "babi_qa_task2_10k", "ut_babi_unordered"), {"error": 4.0})
-    text = run_report()
-    assert [row[3] for row in ours(text, "1") if row[1] == "the best set for each"] == [
-        "3.00 (0) (2 of 20 tasks)"
-    ]
-    assert "ut-eval --output_dir" not in text
