@@ -87,7 +87,7 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> list
     loading = asyncio.Lock()
     pages: list[InsightsPage] = []
 
-    async def loaded() -> InsightsPage:
+    async def load() -> InsightsPage:
         async with loading:
             try:
                 if not pages:
@@ -98,10 +98,10 @@ def insights_routes(page: Callable[[], InsightsPage], folder: str = "/") -> list
 
     async def insights(request: Request) -> Response:
         del request
-        return HTMLResponse((await loaded()).html.encode("utf-8", "replace"))
+        return HTMLResponse((await load()).html.encode("utf-8", "replace"))
 
     async def think(request: Request) -> Response:
-        answer = await (await loaded()).think(await request.body())
+        answer = await (await load()).think(await request.body())
         return Response(answer.encode("utf-8", "replace"), media_type="application/json")
 
     async def beside(request: Request) -> Response:

@@ -91,7 +91,7 @@ class Batcher:
         finally:
             for piece in pieces:
                 piece.result.cancel()
-        return _without_padding(_joined(results))
+        return _without_padding(_join(results))
 
     def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
         size = len(next(iter(columns.values())))
@@ -184,13 +184,13 @@ async def _answer(pieces: list[_Piece]) -> None:
         start = end
 
 
-def _joined(results: Sequence[Outputs]) -> Outputs:
+def _join(results: Sequence[Outputs]) -> Outputs:
     if len(results) == 1:
         return results[0]
-    return {name: _concatenated([part[name] for part in results]) for name in results[0]}
+    return {name: _concatenate([part[name] for part in results]) for name in results[0]}
 
 
-def _concatenated(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _concatenate(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """Arrays one below the other, padded to the same number of columns."""
     if parts[0].ndim < 2:
         return np.concatenate(parts)

@@ -63,26 +63,26 @@ class ModelEndpoints:
                 Route(f"{model_path}/metadata", self.metadata),
                 Route(model_path, self.status),
             ]
-        self.routes.append(Route("/{path:path}", _malformed, methods=["GET", "POST"]))
+        self.routes.append(Route("/{path:path}", malformed, methods=["GET", "POST"]))
 
     async def status(self, request: Request) -> Response:
         """The state of the model."""
-        return _json(rest_messages.status_json(self._asked(request).version))
+        return _json(rest_messages.status_json(self._find_model(request).version))
 
     async def metadata(self, request: Request) -> Response:
         """The signatures of the model."""
-        model = self._asked(request)
+        model = self._find_model(request)
         return _json(rest_messages.metadata_json(self._name, model.version, model.signatures))
 
     async def predict(self, request: Request) -> Response:
         """The outputs of the model."""
-        model = self._asked(request)
+        model = self._find_model(request)
         asked = rest_messages.parse_predict(await request.body(), model.signatures)
         outputs = await self._batcher.answer(model, asked.signature, asked.columns)
         rest_messages.check_read(outputs)
         return _json(rest_messages.predict_json(outputs, asked.by_rows))
 
-    def _asked(self, request: Request) -> Model:
+    def _find_model(self, request: Request) -> Model:
         """The model that the path of a request names."""
         model = self._model()
         name, version = request.path_params["model"], request.path_params.get("version")
@@ -107,7 +107,8 @@ class ModelEndpoints:
         return HTMLResponse(page, headers={"Content-Security-Policy": _PAGE_POLICY})
 
 
-async def _malformed(request: Request) -> Response:
+async def malformed(request: Request) -> Response:
+    """Refuses what is not of the protocol."""
     raise HTTPException(400, f"Malformed request: {request.method} {shown(request.scope['path'])}")
 
 

@@ -111,8 +111,8 @@ class Guard:
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         try:
-            exchange.size = self._checked_size(scope)
-            with self._taken(exchange.size):
+            exchange.size = self._size_of_body(scope)
+            with self._take(exchange.size):
                 await self._app(scope, exchange.receive, exchange.send)
         except HTTPException as error:
             response = error_response(error.status_code, error.detail)
@@ -132,7 +132,7 @@ class Guard:
             line = f"{scope['method']} {shown(path)} HTTP/{scope['http_version']}"
             self._report(f'{client and client[0]} - "{line}" {status} {seconds:.3f}s')
 
-    def _checked_size(self, scope: Scope) -> int:
+    def _size_of_body(self, scope: Scope) -> int:
         """The size of the body that is announced, after the check of who asks whom."""
         headers = Headers(scope=scope)
         head = len(scope["raw_path"]) + len(scope["query_string"])
@@ -158,7 +158,7 @@ class Guard:
         return int(given)
 
     @contextlib.contextmanager
-    def _taken(self, size: int) -> Iterator[None]:
+    def _take(self, size: int) -> Iterator[None]:
         """Takes room for a body in the context; small bodies always have it."""
         size = size if size > _SMALL_BODY_BYTES else 0
         if size > self._room:

@@ -43,7 +43,7 @@ class Hosts:
         bound = bound.lower().strip("[]")
         self._any = ANY in allowed
         self._any_address = not bound or _is_address(bound, "is_unspecified")
-        self._names = {bound, *(_named(name) for name in allowed if name != ANY)}
+        self._names = {bound, *(_allowed_name(name) for name in allowed if name != ANY)}
 
     def check(self, method: str, headers: Headers) -> None:
         """Compares the names in a request with those of the server.
@@ -55,11 +55,11 @@ class Hosts:
         Raises:
           HTTPException: its name is not a name of the server, or the page of another host asks.
         """
-        host = self._checked_host(headers["Host"]) if "Host" in headers else ""
+        host = self._name_of_host(headers["Host"]) if "Host" in headers else ""
         if not self._any:
             self._check_page(method, headers, host)
 
-    def _checked_host(self, given: str) -> str:
+    def _name_of_host(self, given: str) -> str:
         match = _HOST.fullmatch(given)
         if match is None:
             raise HTTPException(400, "Host: expected one header with the name of the server")
@@ -100,7 +100,7 @@ def _is_own(name: str) -> bool:
     return name == "localhost" or name.endswith(".localhost") or _is_address(name, "is_loopback")
 
 
-def _named(allowed: str) -> str:
+def _allowed_name(allowed: str) -> str:
     name = allowed.strip().lower()
     match = _HOST.fullmatch(name if name.count(":") < 2 else f"[{name.strip('[]')}]")
     if match is None or match["name"] != match[0] or ANY in name:

@@ -70,7 +70,7 @@ class WebServer:
         metrics: Sequence[Histogram] = (),
     ) -> None:
         host = host.strip("[]")
-        own = [Route("/healthz", _healthz), Route("/metrics", self._metrics)]
+        own = [Route("/healthz", healthz), Route("/metrics", self.metrics)]
         hosts, limits = Hosts(host, allowed_hosts), limits or Limits()
         self.guard = Guard(Router([*own, *routes]), hosts, limits, report, access_log)
         config = uvicorn.Config(
@@ -92,7 +92,7 @@ class WebServer:
         connections.set_function(lambda: len(self._server.server_state.connections))
         for metric in metrics:
             self.guard.registry.register(metric)
-        self._socket = _listening(host, port)
+        self._socket = _listen(host, port)
         self._thread: threading.Thread | None = None
         self.port = self._socket.getsockname()[1]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
@@ -115,18 +115,20 @@ class WebServer:
             self._thread.join(LONGEST_END + _JOIN_SECONDS)
         self._socket.close()
 
-    async def _metrics(self, request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
+        """The numbers that Prometheus reads."""
         del request
         numbers = generate_latest(self.guard.registry)
         return Response(numbers, media_type=CONTENT_TYPE_LATEST)
 
 
-async def _healthz(request: Request) -> Response:
+async def healthz(request: Request) -> Response:
+    """Answers that the server does."""
     del request
     return PlainTextResponse("ok")
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
