@@ -20,7 +20,7 @@ from ut_tf.data.batch_plan import batch_sizes, bucket_bounds
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, pair_pool, write_shard
 from ut_tf.data.example_pools import ExamplePool, ExamplePools, deal_shards
 from ut_tf.data.pipeline import train_batches
-from ut_tf.data.prepared import name_damage
+from ut_tf.data.prepared import guard_reading
 from ut_tf.errors import UserError
 from ut_tf.training.agreement import data_digest
 from ut_tf.training.batches import TrainingBatches
@@ -33,7 +33,7 @@ class Pooled(Ramps):
     """Pairs in shards on disk; the first id of an example tells which one it is."""
 
     def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools:
-        shards, reading = sorted(data_dir.iterdir()), functools.partial(name_damage, data_dir)
+        shards, reading = sorted(data_dir.iterdir()), functools.partial(guard_reading, data_dir)
         return deal_shards(("inputs", "targets"), shards, seed, epoch, pair_pool, reading)
 
     def examples(self, *_: Any, **__: Any) -> Any:

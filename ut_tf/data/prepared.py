@@ -47,7 +47,7 @@ _REFUSALS = (
 
 
 class DamageError(Exception):
-    """Prepared data is not as it was written; inside of ``name_damage`` it becomes a UserError."""
+    """Prepared data is not as it was written; ``guard_reading`` makes it a UserError."""
 
 
 class NotPreparedError(UserError):
@@ -140,7 +140,7 @@ class PreparedFolder:
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
         """A context in which any error means that the folder is damaged."""
-        return name_damage(self.path)
+        return guard_reading(self.path)
 
     def require(self, problem: Problem, data_dir: Path) -> Self:
         """The folder itself; raises NotPreparedError if it is not complete."""
@@ -251,7 +251,7 @@ def prepare_data(problem: Problem, data_dir: Path, tmp_dir: Path) -> None:
 
 
 @contextlib.contextmanager
-def name_damage(folder: Path) -> Iterator[None]:
+def guard_reading(folder: Path) -> Iterator[None]:
     """Turns whatever reading prepared data may raise into one error; tensorflow-datasets has no
     common class for its own.
     """
