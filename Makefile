@@ -16,7 +16,7 @@ resumable = trap : INT; $(BIN)/$(1) || { status=$$?; test $$status -ne 130 || ec
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
+.PHONY: help demo test slow-test mutants faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
