@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.frame import tensor2tensor_flags
 from ut_tf.bin.frame.hyperparameter_help import texts, values
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import config_class
@@ -22,15 +21,13 @@ from ut_tf.config.fields import choices_of, declaration, fields_of, types_of
 from ut_tf.config.part_options import every_option, kind_of
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
-from ut_tf.hparams.catalogue import HPARAMS_SETS
-from ut_tf.hparams.tensor2tensor import SETS, UNAVAILABLE
+from ut_tf.hparams.catalogue import HPARAMS_SETS, TENSOR2TENSOR
 from ut_tf.models.catalogue import MODELS
 from ut_tf.tables.kept_tables import KeptTables
 from ut_tf.tables.kept_text import as_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("docs/hyperparameters.md", "docs/models.md")
-_TENSOR2TENSOR = SETS.keys() | UNAVAILABLE.keys()
 _HEAD = ("| name | values | default | |", "|---|---|---|---|")
 _SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _OF_SITE = re.compile(r"<!-- site: (\w+) -->")
@@ -132,7 +129,7 @@ def models_table() -> str:
 def tensor2tensor_sets_table() -> str:
     """Returns the sets under tensor2tensor's names."""
     lines = ["| set | |", "|---|---|"]
-    for name in (name for name in HPARAMS_SETS if name in _TENSOR2TENSOR):
+    for name in (name for name in HPARAMS_SETS if name in TENSOR2TENSOR):
         lines.append(
             f"| `{name}` | {_missing(name) or _cell(registry.hparams_sets.describe(name))} |"
         )
@@ -142,7 +139,7 @@ def tensor2tensor_sets_table() -> str:
 def tensor2tensor_flags_table() -> str:
     """Returns every flag of tensor2tensor's commands with what it is here."""
     lines = ["| flag of tensor2tensor | | here |", "|---|---|---|"]
-    for name, (kind, text) in sorted(tensor2tensor_flags.FLAGS.items()):
+    for name, (kind, text) in sorted(tensor2tensor.FLAGS.items()):
         here = ", ".join(f"`{command}`" for command in text.split()) if kind == "same" else text
         lines.append(f"| `--{name}` | {kind} | {_cell(here)} |")
     return "\n".join(lines)
@@ -153,7 +150,7 @@ def tensor2tensor_hparams_table() -> str:
     lines = ["| hyperparameter of tensor2tensor | | here |", "|---|---|---|"]
     rows = dict.fromkeys(tensor2tensor.SAME, ("same", ""))
     rows |= {name: ("renamed", text) for name, text in tensor2tensor.HINTS.items()}
-    rows |= {name: ("gone", text) for name, text in tensor2tensor.GONE.items()}
+    rows |= {name: ("gone", text) for name, text in tensor2tensor.REMOVED.items()}
     for name, (kind, text) in sorted(rows.items()):
         lines.append(f"| `{name}` | {kind} | {_cell(text)} |")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Every named hyperparameter set: those of the YAML files in this folder, and tensor2tensor's.
+"""Every named hyperparameter set, from the YAML files in this folder.
 
 A set says what it is about, the problem that it was made for, the sets or groups of fields
 (``_name``) that it is like, of which a later one counts before an earlier one, and the fields that
@@ -7,14 +7,14 @@ differ from these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from ut_tf.config.hparams import HParams
-from ut_tf.hparams import tensor2tensor
+from ut_tf.errors import UserError
 from ut_tf.registry import Entry
 
 _FOLDER = Path(__file__).parent
@@ -24,6 +24,7 @@ _FILES = (
     *("tasks/lte", "tasks/reasoning", "tasks/lambada", "tasks/agreement", "tasks/parsing"),
     *("tasks/own_files", "tasks/translation"),
 )
+_TENSOR2TENSOR = "tensor2tensor"
 _NO_FIELDS = ("about", "problem", "like")
 
 
@@ -37,24 +38,28 @@ def recipe(**values: Any) -> HParams:
     return HParams(fields.pop("model", "universal_transformer")).change(**fields)
 
 
-def _ours() -> dict[str, Entry]:
+def _sets(files: Iterable[str]) -> dict[str, Entry]:
     written: dict[str, dict[str, Any]] = {}
     groups: dict[str, str] = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for file in _FILES:
+    for file in files:
         of_file = yaml.load((_FOLDER / f"{file}.yaml").read_bytes(), loader)
         written |= of_file
-        groups |= dict.fromkeys(of_file, file.rpartition("/")[2])
+        group = "" if file == _TENSOR2TENSOR else file.rpartition("/")[2]
+        groups |= dict.fromkeys(of_file, group)
     return {
-        name: Entry(
-            "ut_tf.hparams.catalogue:recipe",
-            values["about"],
-            _fields(values, written),
-            groups[name],
-        )
+        name: _entry(name, values, written, groups[name])
         for name, values in written.items()
         if not name.startswith("_")
     }
+
+
+def _entry(name: str, values: Mapping[str, Any], written: Mapping[str, Any], group: str) -> Entry:
+    place = "ut_tf.hparams.catalogue"
+    if "missing" in values:
+        about = f"not available yet: use {values['nearest']}"
+        return Entry(f"{place}:unavailable", about, {"name": name, **values}, group)
+    return Entry(f"{place}:recipe", values["about"], _fields(values, written), group)
 
 
 def _fields(values: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,21 +71,20 @@ def _fields(values: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
     return fields | {name: value for name, value in values.items() if name not in _NO_FIELDS}
 
 
-def _tensor2tensor() -> dict[str, Entry]:
-    module = "ut_tf.hparams.tensor2tensor"
-    available = {
-        name: Entry(f"{module}:variant", entry.description, {"size": entry.size, **entry.changes})
-        for name, entry in tensor2tensor.SETS.items()
-    }
-    missing = {
-        name: Entry(
-            f"{module}:unavailable",
-            f"not available yet: use {entry.nearest}",
-            {"name": name, "missing": entry.missing, "nearest": entry.nearest},
-        )
-        for name, entry in tensor2tensor.UNAVAILABLE.items()
-    }
-    return available | missing
+def unavailable(name: str, missing: str, nearest: str) -> NoReturn:
+    """Raises the UserError about a set that needs what is not built, and the nearest one that is.
+
+    Args:
+      name: of the set.
+      missing: what it needs.
+      nearest: set to use instead.
+    """
+    raise UserError(
+        f"hyperparameter set {name!r} needs {missing}, which is not available yet: the nearest set"
+        f" is {nearest}."
+    )
 
 
-HPARAMS_SETS: Mapping[str, Entry] = _ours() | _tensor2tensor()
+HPARAMS_SETS: Mapping[str, Entry] = _sets(_FILES) | _sets((_TENSOR2TENSOR,))
+TENSOR2TENSOR = frozenset(_sets((_TENSOR2TENSOR,)))
+"""Names of tensor2tensor's own sets."""

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin.frame import tensor2tensor_flags
 from ut_tf.bin.frame.flags import hyperparameters
 from ut_tf.bin.trainer_flags import FLAGS as TRAINER_FLAGS
 from ut_tf.config.hparams import HParams
-from ut_tf.config.tensor2tensor import GONE, HINTS, RENAMED, SAME
+from ut_tf.config.tensor2tensor import FLAGS, HINTS, REMOVED, RENAMED, SAME
 from ut_tf.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,14 +54,14 @@ COMMANDS = _commands()
 
 
 def test_same_flags_are_flags_of_the_commands_that_are_named() -> None:
-    for name, (kind, text) in tensor2tensor_flags.FLAGS.items():
+    for name, (kind, text) in FLAGS.items():
         for command in text.split() if kind == "same" else ():
             assert name in COMMANDS[command], f"{command} --{name}"
 
 
 def test_flags_that_are_named_instead_exist() -> None:
     every_flag = set().union(*COMMANDS.values())
-    for name, (kind, text) in tensor2tensor_flags.FLAGS.items():
+    for name, (kind, text) in FLAGS.items():
         if kind == "same":
             continue
         for flag, field in re.findall(r"--(\w+)(?:=(\w+)=)?", text):
@@ -79,7 +78,7 @@ def test_hyperparameters_that_are_named_exist() -> None:
     for text in HINTS.values():
         words = re.findall(r"\b[a-z]+_[a-z_]+\b|\b\w+(?==)", text)
         assert all(word in known for word in words), text
-    assert not {*SAME} & HINTS.keys() and not HINTS.keys() & GONE.keys()
+    assert not {*SAME} & HINTS.keys() and not HINTS.keys() & REMOVED.keys()
 
 
 @pytest.mark.parametrize(
@@ -127,5 +126,5 @@ def test_problems_that_are_named_exist() -> None:
 def test_tables_cover_each_name_once() -> None:
     names = [name for theirs, _, _ in _rows("Problems") for name in theirs]
     assert len(names) == len(set(names))
-    assert len(list(_rows("Flags"))) == len(tensor2tensor_flags.FLAGS)
-    assert len(list(_rows("Hyperparameters"))) == len(SAME) + len(HINTS) + len(GONE)
+    assert len(list(_rows("Flags"))) == len(FLAGS)
+    assert len(list(_rows("Hyperparameters"))) == len(SAME) + len(HINTS) + len(REMOVED)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
-from ut_tf.bin.frame import tensor2tensor_flags
+from ut_tf.config import tensor2tensor
 from ut_tf.config.families import every_field
 from ut_tf.config.fields import fields_of
 from ut_tf.config.training import TrainingConfig
@@ -128,7 +128,7 @@ def parse(
         near = did_you_mean(error.flagname, known, prefix="--")
         if "hparams" in known and error.flagname.partition(".")[0] in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
-        elif answer := tensor2tensor_flags.answer(error.flagname, command):
+        elif answer := tensor2tensor.flag_answer(error.flagname, command):
             near = f": {answer}"
         raise FlagError(
             f"unknown flag --{error.flagname}{near or '.'} All flags: {command} --help."

@@ -35,7 +35,7 @@ from ut_tf.config.part_options import (
     every_option,
     values_of,
 )
-from ut_tf.config.tensor2tensor import GONE, HINTS
+from ut_tf.config.tensor2tensor import HINTS, REMOVED
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, near_names
 
@@ -192,8 +192,8 @@ class HParams:
             return " (it is an argument of its own: `model`)"
         if name in HINTS:
             return f" (here it is {HINTS[name]})"
-        if name in GONE:
-            return f" (of tensor2tensor's it is not here: {GONE[name]})"
+        if name in REMOVED:
+            return f" (of tensor2tensor's it is not here: {REMOVED[name]})"
         if name in _DEPTHS and _DEPTHS[name] in known:
             return f" (the depth of the model {self.model} is {_DEPTHS[name]})"
         if models := models_with(name):
