@@ -4,7 +4,6 @@ carry along, and what they refuse.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,7 @@ from ut_tf.models.lstm.config import LSTMConfig
 from ut_tf.models.lstm.model import LSTMModel
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.search.config import DecodeConfig
 from ut_tf.search.stepper import make_stepper
-from ut_tf.search.strategies import Decoded, decode
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
 FACT_INPUTS = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
@@ -49,8 +46,6 @@ WITHOUT_INPUTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "convs2s": (ConvS2S, {"learned_positions": 3, "conv_kernel": 5}),
     "bytenet": (ByteNet, {"num_layers": 3}),
 }
-# Those whose caches differ most: beam search is the same code for all.
-SEARCHED = {name: VARIANTS[name] for name in ("lstm, bahdanau", "bytenet")}
 CLASSIFIERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm, backward": (LSTMModel, {"lstm_direction": "backward"}),
     "lstm, both, mean": (LSTMModel, {"lstm_direction": "both", "summary": "mean"}),
@@ -88,40 +83,6 @@ def test_no_position_sees_a_later_one(variant: Any) -> None:
 
 def test_steps_give_the_logits_of_whole_prefixes(variant: Any) -> None:
     assert_steps_give_whole_logits(variant, steps=4)
-
-
-def _both_ways(
-    model: Any, features: dict[str, Any], config: DecodeConfig
-) -> tuple[Decoded, Decoded]:
-    """Returns what is decoded with and without what is carried along, by graphs of
-    unknown sizes.
-    """
-    signature = {
-        name: tf.TensorSpec([None] * np.ndim(value), tf.int32) for name, value in features.items()
-    }
-
-    def decoded(incremental: bool) -> Decoded:
-        graph = tf.function(
-            lambda given: decode(model, given, config, incremental=incremental),
-            input_signature=[signature],
-            autograph=False,
-        )
-        return Decoded(*(np.asarray(part) for part in graph(features)))
-
-    return decoded(True), decoded(False)
-
-
-@each(SEARCHED)
-def test_beam_search_finds_the_same_either_way(kind: Any, changes: dict[str, Any]) -> None:
-    model = random_model(kind, **changes)
-    cached, anew = _both_ways(
-        model, {"inputs": INPUTS}, DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20)
-    )
-    np.testing.assert_array_equal(cached.symbols, anew.symbols)
-    assert_close(cached.scores, anew.scores, 1e-4)
-    assert len({tuple(row) for row in cached.symbols.reshape(-1, cached.symbols.shape[2])}) >= 2, (
-        "all alike would prove nothing"
-    )
 
 
 @each(WITHOUT_INPUTS)
@@ -191,23 +152,6 @@ def test_attention_is_told() -> None:
         assert_close(tf.reduce_sum(weights * (INPUTS != 0)[None, :, None, None], -1), 1.0, 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("model", "change"),
-    [
-        ("lstm", {"halting": "basic"}),
-        ("lstm", {"recurrence": "gru"}),
-        ("lstm", {"position": "rotary"}),
-        ("lstm", {"norm": "pre", "transition": "sepconv"}),
-        ("transformer", {"lstm_attention": "luong"}),
-        ("universal_transformer", {"lstm_direction": "both"}),
-    ],
-)
-def test_what_a_model_has_no_use_for_is_refused(model: str, change: dict[str, Any]) -> None:
-    mistake = f"unknown hyperparameter '{next(iter(change))}' .the model {model} does not have it"
-    with pytest.raises(UserError, match=mistake):
-        HParams(model).change(**change)
-
-
 @pytest.mark.parametrize("model", ["lstm", "bytenet", "neural_gpu", "memn2n"])
 def test_a_model_without_heads_may_have_any_even_width(model: str) -> None:
     assert HParams(model).change(hidden_size=30).resolve().network.hidden_size == 30
@@ -229,20 +173,6 @@ def test_what_an_lstm_cannot_do_for_a_problem_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=expected):
         LSTMModel(LSTMConfig(**change), spec)
-
-
-@each(VARIANTS)
-def test_a_part_is_made_again_from_what_it_says_of_itself(
-    kind: Any, changes: dict[str, Any]
-) -> None:
-    model = random_model(kind, policy="mixed_bfloat16", **changes)
-    for part in (model.encoder, model.decoder, model.target_embedding):
-        config = json.loads(json.dumps(part.get_config()))
-        copy = type(part).from_config(config)
-        copy.build((None, None, model.network.hidden_size))
-        assert copy.get_config() == part.get_config()
-        assert [w.path for w in copy.weights] == [w.path for w in part.weights]
-        assert copy.dtype_policy.name == "mixed_bfloat16"
 
 
 def test_an_extended_neural_gpu_ponders_as_often_as_its_image_has_rows() -> None:

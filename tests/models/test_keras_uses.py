@@ -126,13 +126,6 @@ def test_tensorboard_has_the_ponder_time_and_histograms(fitted: Any) -> None:
     assert any("histogram" in tag for tag in tags)
 
 
-def test_the_summary_counts_the_layers_parameters(fitted: Any) -> None:
-    lines: list[str] = []
-    fitted[0].summary(print_fn=lines.append)
-    count = f"{fitted[0].get_layer('encoder').count_params():,}"
-    assert any("encoder" in line and count in line for text in lines for line in text.split("\n"))
-
-
 @pytest.mark.slow
 def test_a_model_fitted_to_several_lengths_is_exported(fitted: Any, tmp_path: Path) -> None:
     model, _, _ = fitted
@@ -158,13 +151,6 @@ def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights(mixed: keras.Mo
     assert {weight.dtype for weight in mixed.weights} == {"float32"}
 
 
-@pytest.mark.slow
-def test_a_model_in_mixed_bfloat16_is_fitted(mixed: keras.Model) -> None:
-    mixed.fit(INPUTS, LABELS, batch_size=64, verbose=0)
-    assert {weight.dtype for weight in mixed.weights} == {"float32"}
-    assert np.isfinite(mixed(INPUTS)).all()
-
-
 def check_first_update(model: keras.Model) -> None:
     """The loss and the ponder time of one update of all examples are those before it."""
     loss = LOSS(LABELS, model(INPUTS)) + sum(model.losses)
@@ -177,13 +163,6 @@ def check_first_update(model: keras.Model) -> None:
 @pytest.mark.slow
 def test_a_model_compiled_by_xla_is_fitted() -> None:
     check_first_update(compiled(make_model(), jit_compile=True))
-
-
-@pytest.mark.slow
-def test_two_replicas_fit_a_model_together() -> None:
-    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
-        model = compiled(make_model())
-    check_first_update(model)
 
 
 def test_a_whole_model_shows_its_ponder_time() -> None:

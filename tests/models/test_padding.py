@@ -88,26 +88,6 @@ def test_only_the_symbols_count(case: Case, seed: int, dtype: str) -> None:
     assert_equal(expected, answers(model(moved), places[name]))
 
 
-@pytest.mark.parametrize("halting", ["none", "basic", "global", "pondernet"])
-@pytest.mark.parametrize(
-    "position",
-    [
-        {"position": "rotary", "position_from": "both"},
-        {"position": "learned", "position_from": "end"},
-        {"relative_bias": 2, "attention_scale": "log_length"},
-    ],
-    ids=["rotary", "learned", "relative"],
-)
-@pytest.mark.slow
-def test_every_form_of_positions_and_halting(halting: str, position: dict[str, Any]) -> None:
-    case = Case("", None, {"inputs": np.array([[3, 4, 5, 0, 0, 0], [7, 8, 9, 10, 0, 0]])}, None)
-    options = {"halting": halting, **position}
-    model = UniversalTransformer(network(UniversalTransformer, **options), CLASSES)
-    draw = np.random.default_rng(0)
-    moved, _ = spread(case.inputs["inputs"], draw, 9)
-    assert_equal(np.asarray(model(case.inputs)), np.asarray(model({"inputs": moved})))
-
-
 def halting_model(spec: ProblemSpec = CLASSES, **changes: Any) -> Any:
     keras.utils.set_random_seed(0)
     options = {
@@ -209,11 +189,8 @@ def test_generation_takes_padding_anywhere() -> None:
     ("ids", "sentence"),
     [
         (np.array([[3, 4], [12, -1]]), "row 1 of the inputs holds the id 12, "),
-        (np.array([[3, -1]]), "row 0 of the inputs holds the id -1, "),
-        (np.array([[3, 127]], np.int8), "holds the id 127, "),
         (np.array([[3, 2**63 + 3]], np.uint64), "row 0 of the inputs holds the id "),
         (np.array([[3.0, 1.5]]), "holds the id 1.5, "),
-        (np.array([[3.0, np.nan]]), "holds the id nan, "),
         (np.array([[True, False]]), "the inputs are of dtype bool, "),
         (np.array([["a"]]), "the inputs are of dtype string, "),
         (np.array([3, 4]), r"the inputs have the shape \[2\], "),
@@ -240,25 +217,3 @@ def test_xla_answers_nan_for_a_row_of_unknown_ids_and_takes_padding_anywhere() -
     wrong[1, 1] = 12
     logits = compiled(wrong).numpy()
     assert np.isnan(logits[1]).all() and not np.isnan(logits[[0, 2]]).any()
-
-
-def test_pondernet_trains_aligned_targets_behind_a_start_symbol() -> None:
-    with_start, without = (
-        halting_model(ALIGNED, halting="pondernet", input_start_symbol=start)
-        for start in (True, False)
-    )
-    for model in (with_start, without):
-        logits = model({"inputs": BEHIND}, training=True)
-        assert logits.shape == (3, 5, ALIGNED.target_vocab_size)
-        # Expected log-probabilities: by Jensen's inequality their exponentials sum to 1 at most.
-        assert np.exp(logits).sum(-1).max() <= 1 + 1e-5
-    one = with_start({"inputs": np.array([[5]])}, training=True)
-    assert one.shape == (1, 1, ALIGNED.target_vocab_size)
-    _, details = with_start({"inputs": BEHIND}, training=True, return_details=True)
-    shares = np.exp(details.encoder.log_shares)[:, :, 1:, None]
-    heads = [
-        tf.nn.log_softmax(with_start.position_logits(states[:, 1:]))
-        for states in details.encoder.step_states
-    ]
-    by_hand = (shares * np.stack(heads)).sum(0)
-    assert_equal(by_hand, with_start({"inputs": BEHIND}, training=True).numpy())

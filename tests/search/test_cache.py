@@ -1,5 +1,5 @@
 """Incremental decoding: what earlier positions left behind gives the same logits, symbols and
-scores as computing them anew.
+scores as computing them anew; universal_transformer/test_any_configuration.py draws more networks.
 """
 
 from __future__ import annotations
@@ -30,23 +30,12 @@ from ut_tf.registry import Entry
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
 
-MIXED: dict[str, Any] = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 ACT: dict[str, Any] = {"halting": "basic", "act_max_steps": 4}
+MIXED: dict[str, Any] = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 NETWORKS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "tensor2tensor": MIXED,
-    "biases": {"attention_bias": True, "shared_embedding": False, "position_every_step": False},
     "halting": {**ACT, "act_halting_bias_init": 0.5},
     "halting, deeper": {**ACT, "eval_act_max_steps": 6, "act_halting_bias_init": -3.0},
-    "halting, tensor2tensor": {
-        **ACT,
-        **MIXED,
-        "halted_states": "transform",
-        "padding_ponders": True,
-    },
     "halting, sepconv": {**ACT, "transition": "sepconv", "act_halting_bias_init": 0.5},
-    "accumulated": {"halting": "accumulated", "act_max_steps": 3, "position_every_step": False},
-    "sepconv": {**MIXED, "transition": "sepconv"},
     "rotary": {
         "position": "rotary",
         "position_from": "both",
@@ -58,15 +47,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "target_position": "backward",
         "input_start_symbol": True,
     },
-    "relative": {"relative_bias": 2, "target_position": "continue", "position": "paper"},
     "digits": {"position_digits": 3, "relative_bias": 2},
     "leaves": {"target_position": "leaves", "relative_bias": 2, "num_steps": 1},
-    "learned, from the end": {
-        "position": "learned",
-        "position_from": "end",
-        "attention_scale": "log_length",
-        "attention_scale_length": 4,
-    },
     "randomised": {
         "position_offset": "randomised",
         "max_position_offset": 99,
@@ -74,50 +56,25 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "eval_position_offset": 2,
     },
     "pondernet": {"halting": "pondernet", "act_max_steps": 3, "ponder_threshold": 0.4},
-    "no positions": {"position": "none", "step_encoding": "none", "num_steps": 1},
-    "highway, pre-norm": {"recurrence": "highway", "norm": "pre"},
     "skip, uncoupled, hybrid": {
         "recurrence": "skip",
         "couple_carry_transform_gates": False,
         "recurrent_layer": "gru",
     },
     "dwa": {"recurrence": "dwa", "num_steps": 3},
-    "layers": {"recurrence_layers": 2, "relative_bias": 2},
     "wide heads, rotary": {"head_size": 6, "position": "rotary", "position_from": "both"},
-    "mixed": {
-        "mix_layers_before": 1,
-        "mix_layers_after": 2,
-        "norm": "pre",
-        "position_every_step": False,
-    },
     "halting, highway, layers, mixed": {
         **ACT,
         "recurrence": "highway",
         "recurrence_layers": 2,
         "mix_layers_before": 1,
     },
-    "concatenated, halting": {**ACT, **MIXED, "coordinate_form": "concat"},
-    "gru": {"recurrence": "gru", "step_encoding": "none"},
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
-    "deeper at evaluation": {"eval_num_steps": 3, "target_space_embedding": True},
 }
 TRANSFORMERS: dict[str, dict[str, Any]] = {
-    "post-norm": {},
     "leaves, rotary": {"target_position": "leaves", "position": "rotary", "num_layers": 1},
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
-    "relative": {"relative_bias": 3, "target_position": "backward", "attention_bias": True},
-    "rotary, both ends": {
-        "position": "rotary",
-        "position_from": "both",
-        "position_offset": "mixed",
-        "max_position_offset": 99,
-    },
     "narrow heads": {"num_heads": 3, "head_size": 2, "attention_bias": True},
-    "learned, backward": {
-        "position": "learned",
-        "target_position": "backward",
-        "input_start_symbol": True,
-    },
 }
 MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "mem_transformer, rotary": (
@@ -128,18 +85,9 @@ MEMORIES: dict[str, tuple[Any, dict[str, Any]]] = {
         MemBottleneckTransformer,
         {"memory_size": 3, "norm": "pre"},
     ),
-    "mem_transformer, learned": (
-        MemTransformer,
-        {"memory_size": 2, "position": "learned", "relative_bias": 2, "head_size": 6},
-    ),
-    "mem_bottleneck_transformer, learned": (
-        MemBottleneckTransformer,
-        {"memory_size": 2, "position": "learned"},
-    ),
 }
 CONDITIONAL: dict[str, dict[str, Any]] = {
     "layers, hybrid": {"recurrence_layers": 2, "recurrent_layer": "lstm", "norm": "pre"},
-    "halting": {"halting": "basic", "act_max_steps": 3, "act_halting_bias_init": 0.5},
     "pondernet, learned": {
         "halting": "pondernet",
         "act_max_steps": 3,
@@ -163,34 +111,6 @@ MODELS = [
     ),
 ]
 ALWAYS = ("halting, sepconv",)
-# Networks all of whose parts others here have, too.
-REPEATS = (
-    "paper",
-    "sepconv",
-    "accumulated",
-    "no positions",
-    "layers",
-    "mixed",
-    "deeper at evaluation",
-    "biases",
-    "halting",
-    "concatenated, halting",
-    "conditional, halting",
-    "transformer, post-norm",
-    "transformer, rotary, both ends",
-    "transformer, learned, backward",
-    "mem_transformer, learned",
-    "mem_bottleneck_transformer, learned",
-    # Like these are drawn in universal_transformer/test_any_configuration.py.
-    "tensor2tensor",
-    "halting, tensor2tensor",
-    "halting, sepconv",
-    "learned, from the end",
-    "highway, pre-norm",
-    "gru",
-    "relative",
-    "transformer, relative",
-)
 # Outputs go beyond the first room for positions, so that more has to be made.
 BEAM = DecodeConfig(beam_size=3, n_best=3, min_length=18, max_length=20)
 GREEDY = DecodeConfig(beam_size=1, min_length=12, extra_length=16)
@@ -215,12 +135,7 @@ def _both_ways(
     return decoded(True), decoded(False)
 
 
-def _stepped(case: Any) -> Any:
-    marks = pytest.mark.slow if case.id in REPEATS else ()
-    return pytest.param(*case.values, id=case.id, marks=marks)
-
-
-@pytest.mark.parametrize(("make", "changes"), map(_stepped, MODELS))
+@pytest.mark.parametrize(("make", "changes"), MODELS)
 def test_steps_give_the_logits_of_whole_prefixes(make: Any, changes: dict[str, Any]) -> None:
     assert_steps_give_whole_logits(make(**changes), steps=3)
 

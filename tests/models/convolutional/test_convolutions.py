@@ -75,10 +75,6 @@ def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
     assert float(tf.math.reduce_variance(y)) == pytest.approx(0.01, rel=0.1)
 
 
-def test_gates_by_hand() -> None:
-    assert_close(gated(tf.constant([[2.0, -4.0, 0.0, math.log(3)]])), [[1.0, -3.0]], 1e-6)
-
-
 def test_learned_positions_beyond_the_last_share_it() -> None:
     layer = LearnedPositions(hidden_size=4, num_positions=2)
     layer.build((None, None, 4))

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from tests.search.models import LANGUAGE, random_model
-from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
@@ -35,7 +34,6 @@ PLAIN: dict[str, Any] = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "n
 SMALL: dict[str, Any] = {**PLAIN, "memory_size": 3}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
 CLASSES = ProblemSpec("tokens", "class", 12, 5)
-WORDS = ProblemSpec("tokens", "word", 12, 12)
 BOTH = pytest.mark.parametrize("kind", [MemTransformer, MemBottleneckTransformer])
 
 
@@ -171,31 +169,6 @@ def test_a_model_can_be_used_with_another_memory_than_it_was_trained_with(kind: 
     np.testing.assert_array_equal(used(features, training=True), trained(features))
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("spec", "changes"),
-    [
-        pytest.param(CLASSES, {"summary": "mean", "norm": "pre"}, id="class"),
-        pytest.param(WORDS, {}, id="word"),
-        pytest.param(SEQUENCES, {"transition": "sepconv", "position": "rotary"}, id="tokens"),
-    ],
-)
-def test_padding_and_batch_mates_change_nothing(
-    kind: Any, spec: ProblemSpec, changes: dict[str, Any]
-) -> None:
-    model = random_model(kind, spec, **SMALL, **changes)
-    features = {"inputs": ids(3, 5)}
-    features["inputs"][0, 3:] = 0
-    if spec.targets == "tokens":
-        features["targets"] = ids(3, 4)
-    alone = {
-        name: value[:1, :3] if name == "inputs" else value[:1] for name, value in features.items()
-    }
-    padded = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 4)])}
-    assert_close(model(padded), model(features), 1e-5)
-    assert_close(model(features)[:1], model(alone), 1e-5)
-
-
 def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
     model = MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), CLASSES)
     for length in (5, 10):
@@ -313,20 +286,6 @@ def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
     assert stack_of(BottleneckStack).count_params() == 3 * d + 2 * 2 * half
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(MemTransformer, "mem_transformer"), (MemBottleneckTransformer, "mem_bottleneck_transformer")],
-)
-@pytest.mark.parametrize(
-    "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
-)
-def test_what_needs_a_recurrence_is_refused(kind: Any, name: str, change: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=f"the model {name} does not have it"):
-        HParams(name).change(**change)
-    with pytest.raises(UserError, match="configured by a MemoryTransformerConfig, not by a Univ"):
-        kind(UniversalTransformerConfig(**change), SEQUENCES)
-
-
 def test_a_bottleneck_is_no_language_model() -> None:
     with pytest.raises(UserError, match="would see those behind it: use `model`=mem_transformer"):
         MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), LANGUAGE)
@@ -336,14 +295,6 @@ def test_a_bottleneck_without_decoder_has_no_relative_bias() -> None:
     with pytest.raises(UserError, match="relative_bias=2 has no place in its encoder"):
         MemBottleneckTransformer(MemoryTransformerConfig(**SMALL, relative_bias=2), CLASSES)
     MemBottleneckTransformer(MemoryTransformerConfig(**SMALL, relative_bias=2), SEQUENCES)
-
-
-@pytest.mark.parametrize(
-    ("text", "mistake"), [("memory_size=0", "at least 1"), ("eval_memory_size=-1", "at least 0")]
-)
-def test_bounds(text: str, mistake: str) -> None:
-    with pytest.raises(UserError, match=mistake):
-        HParams(model="mem_transformer").override(text).resolve()
 
 
 def test_every_step_of_a_recurrence_reads_and_writes_the_memory() -> None:

@@ -134,7 +134,5 @@ def test_dropout_is_of_training_alone_and_follows_the_seed(kind: Any) -> None:
 
 @BOTH
 def test_what_they_cannot_do_is_said(kind: Any) -> None:
-    with pytest.raises(
-        UserError, match="works on an image of its inputs, and this problem has none"
-    ):
+    with pytest.raises(UserError, match="works on an image of its inputs, and this problem has"):
         small(kind, LANGUAGE)

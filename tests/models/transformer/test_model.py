@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from tests.close import assert_close
-from ut_tf.config.hparams import HParams
-from ut_tf.errors import UserError
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -84,13 +82,3 @@ def test_attention_is_given_per_layer() -> None:
     )
     assert details.encoder.attention_weights.shape == (3, 3, 2, 6, 6)
     assert details.decoder.memory_attention_weights.shape == (3, 3, 2, 5, 6)
-
-
-@pytest.mark.parametrize(
-    "change", [{"halting": "basic"}, {"recurrence": "gru"}, {"steps_per_position": 0.5}]
-)
-def test_what_needs_a_recurrence_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(UserError, match="the model transformer does not have it"):
-        HParams("transformer").change(**change)
-    with pytest.raises(UserError, match="configured by a TransformerConfig, not by a Universal"):
-        Transformer(UniversalTransformerConfig(**SMALL, **change), SEQUENCES)  # type: ignore[arg-type]

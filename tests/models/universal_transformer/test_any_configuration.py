@@ -33,6 +33,8 @@ FIELDS: dict[str, list[Any]] = {
     "padding_ponders": [False, True],
     "steps_per_position": [0.0, 0.0, 0.5],
     "transition": ["fc", "fc", "sepconv"],
+    "attention_bias": [False, True],
+    "head_size": [0, 0, 6],
     "norm": ["post", "pre"],
     "coordinate_form": ["add", "add", "concat"],
     "step_encoding": ["sinusoid", "learned", "none"],
@@ -46,8 +48,9 @@ FIELDS: dict[str, list[Any]] = {
     "mix_layers_before": [0, 0, 1],
     "mix_layers_after": [0, 0, 1],
     "recurrent_layer": ["none", "none", "gru"],
-    "eval_exit": ["none", "none", "state_difference", "entropy", "argmax_stable"],
-    "eval_exit_threshold": [2.0],
+    "eval_exit": ["none"] * 5
+    + ["state_difference", "acceleration", "entropy", "kl", "argmax_stable"],
+    "eval_exit_threshold": [0.03, 0.4, 3.0],
 }
 CONFIGURATIONS = st.fixed_dictionaries(
     {name: st.sampled_from(values) for name, values in FIELDS.items()}
@@ -81,7 +84,9 @@ def results(model: Any, training: bool) -> tuple[list[Any], list[Any]]:
 
 
 def check(configuration: dict[str, Any]) -> None:
-    """Asserts that dense, compact and incremental ways agree."""
+    """Asserts that dense, compact and incremental ways agree, and that an example gives the same
+    alone, with padding in front instead of behind.
+    """
     model = made(**configuration)
     dense = made(**configuration, halting_compute="dense")
     for training in (True, False):
@@ -91,6 +96,10 @@ def check(configuration: dict[str, Any]) -> None:
             assert_close(one, other, 3e-5)
         for one, other in zip(others, gradients, strict=True):
             assert_close(one, other, 1e-4)
+    if not configuration["padding_ponders"] and configuration["position_shift"] == "none":
+        inputs = np.pad(INPUTS[1:2, :3], [(0, 0), (1, 0)])
+        alone = model({"inputs": inputs, "targets": TARGETS[1:2, :2]})
+        assert_close(expected[0][1:2, :2], alone, 3e-5)
     if model.supports_incremental_decoding:
         assert_steps_give_whole_logits(model, 3)
 

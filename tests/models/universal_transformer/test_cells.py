@@ -122,17 +122,6 @@ def _prepared(recurrence: Any, state: Any, step: int) -> Any:
     return recurrence.coordinates(state, step=step, position_signal=paper_sinusoid(positions, D))
 
 
-def test_a_recurrence_with_depthwise_attention_reads_its_earlier_states() -> None:
-    recurrence = _randomized(make_recurrence(Config(**SMALL, recurrence="dwa")))
-    states = [INPUT]
-    for step in range(2):
-        seen = tf.constant(_mixture(recurrence.cell, states), tf.float32)
-        states.append(
-            recurrence.block(_prepared(recurrence, seen, step), context=BlockContext())[0].numpy()
-        )
-    assert_close(_called(recurrence, tf.constant(INPUT))[0], states[-1], 1e-5)
-
-
 @pytest.mark.parametrize("steps", [None, [2, 2]])
 def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -> None:
     recurrence = _randomized(
@@ -147,14 +136,6 @@ def test_the_memory_of_an_lstm_may_be_its_final_state(steps: list[int] | None) -
     )
     assert_close(found, memory, 1e-5)
     assert np.abs(found - state).max() > 1e-2
-
-
-@pytest.mark.parametrize(
-    "change", [{"recurrence": "highway"}, {"recurrence": "lstm", "halting": "basic"}]
-)
-def test_other_recurrences_have_no_memory_to_return(change: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="needs recurrence=lstm with halting=none"):
-        Config(**SMALL, **change, use_memory_as_final_state=True)
 
 
 def test_depthwise_attention_needs_a_fixed_depth() -> None:

@@ -19,7 +19,6 @@ from tests.search.models import (
     INPUTS,
     LANGUAGE,
     SPEC,
-    assert_steps_give_whole_logits,
     random_model,
 )
 from ut_tf import registry
@@ -137,54 +136,6 @@ def used(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(logits)[COUNTED], np.asarray(details.decoder.ponder_times)[COUNTED]
 
 
-def of_both_kinds(changes: Any) -> list[Any]:
-    """Every rule at fixed depth and with others; a rule on states and one on logits are enough at
-    fixed depth and one for halting, and all else is among the slow tests.
-    """
-    quick = {"fixed depth": STATES_AND_LOGITS, "halting": ["kl"]}
-    return [
-        pytest.param(
-            rule,
-            options,
-            id=f"{name}-{rule}",
-            marks=() if rule in quick.get(name, ()) else pytest.mark.slow,
-        )
-        for name, options in changes.items()
-        for rule in RULES
-    ]
-
-
-@pytest.mark.parametrize(
-    ("rule", "halting"), of_both_kinds({"fixed depth": "none", "halting": "basic"})
-)
-def test_positions_that_have_exited_are_not_computed(rule: str, halting: str) -> None:
-    changes = {"halting": halting}
-    if halting != "none":
-        changes |= {"act_max_steps": DEPTH, "act_halting_bias_init": -2.5}
-    dense, compact = (
-        exiting(rule, halting_compute=compute, **changes) for compute in ("dense", "compact")
-    )
-    expected, every = dense(WRITTEN, return_details=True)
-    logits, running = compact(WRITTEN, return_details=True)
-    assert_close(logits[COUNTED], expected[COUNTED], 1e-5)
-    for name in ("ponder_times", "remainders", "halting_probabilities"):
-        assert_close(getattr(running.decoder, name), getattr(every.decoder, name), 1e-5)
-    if halting == "none":
-        assert len(np.unique(np.asarray(running.decoder.ponder_times)[COUNTED])) > 1
-
-
-STEPPED = {
-    "fixed depth": {},
-    "halting": {"halting": "basic", "act_max_steps": 5},
-    "mixed, gru": {"mix_layers_before": 1, "recurrence": "gru"},
-}
-
-
-@pytest.mark.parametrize(("rule", "changes"), of_both_kinds(STEPPED))
-def test_decoding_step_by_step_is_as_the_whole_sequence(rule: str, changes: Any) -> None:
-    assert_steps_give_whole_logits(exiting(rule, spec=SPEC, **changes), 3)
-
-
 @rules
 def test_a_threshold_of_0_never_exits_and_a_huge_one_at_the_first_possible_step(rule: str) -> None:
     never = 1e6 if rule == "argmax_stable" else 0.0
@@ -227,12 +178,6 @@ def test_forms_that_compute_all_positions_take_rules_too(kind: str) -> None:
 def test_the_encoder_takes_all_steps_where_the_rule_reads_logits() -> None:
     _, details = exiting("kl", spec=SPEC)(FEATURES, return_details=True)
     assert np.unique(details.encoder.ponder_times[INPUTS > 0]).tolist() == [DEPTH]
-
-
-def test_a_classifier_exits_by_its_states() -> None:
-    model = exiting("state_difference", spec=CLASSES)
-    _, details = model({"inputs": INPUTS}, return_details=True)
-    assert len(np.unique(details.encoder.ponder_times[INPUTS > 0])) > 1
 
 
 # What goes on with a model.

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import INPUTS, SPEC, random_model
+from tests.search.models import INPUTS, random_model
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
@@ -27,7 +27,6 @@ from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.halting.fixed_depth import FixedDepth
-from ut_tf.models.universal_transformer.model import UniversalTransformer
 
 TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 5, 1, 0]], np.int32)
 
@@ -182,15 +181,6 @@ def test_an_own_cell_s_memory_goes_with_a_depth_per_example(own_names: dict[str,
     assert len(set(depths.tolist())) > 1
     shortest = {"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2]}
     assert_close(together[1], model(shortest)[0], 3e-5)
-
-
-def test_recurrences_of_own_parts_are_saved_and_loaded(own_names: dict[str, str]) -> None:
-    model = UniversalTransformer(Config(hidden_size=8, num_heads=2, **own_names), SPEC)
-    stack = model.decoder
-    copy = type(stack).from_config(stack.get_config())
-    copy.build((None, None, 8))
-    assert type(copy.cell) is Damped and copy.cell.damping == 0.5
-    assert [weight.shape for weight in copy.weights] == [weight.shape for weight in stack.weights]
 
 
 def test_own_parts_may_read_the_fields_of_built_in_ones(own_names: dict[str, str]) -> None:

@@ -18,7 +18,6 @@ from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrence_details import StepView
-from ut_tf.layers.transition import TransitionFunction
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -47,20 +46,6 @@ def called(recurrence: Recurrence, inputs: Any, mask: Any, **options: Any) -> An
 
 def states(*shape: int) -> Any:
     return tf.constant(np.random.default_rng(1).normal(size=shape), tf.float32)
-
-
-@pytest.mark.parametrize("halting", ["none", *FORMS])
-@pytest.mark.parametrize("transition", ["fc", "sepconv"])
-def test_padding_and_neighbours_change_nothing(halting: str, transition: str) -> None:
-    recurrence = made(halting=halting, transition=transition)
-    inputs = states(2, 4, 8)
-    alone, alone_details = called(recurrence, inputs[:1], tf.ones([1, 4]))
-    padded = tf.concat([inputs, 5.0 + states(2, 3, 8)], 1)
-    mask = tf.constant([[1.0] * 4 + [0.0] * 3, [1.0] * 7])
-    together, details = called(recurrence, padded, mask)
-    assert_close(together[0, :4], alone[0], 1e-5)
-    np.testing.assert_array_equal(details.ponder_times[0, :4], alone_details.ponder_times[0])
-    assert float(tf.reduce_sum(details.ponder_times[0, 4:])) == 0.0
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -175,23 +160,6 @@ def test_the_steps_of_a_training_graph_are_traced_once(cell: str) -> None:
         loss = tf.reduce_sum(called(recurrence, inputs, tf.ones([2, 4]), training=True)[0] ** 3)
     expected = tape.gradient(loss, [inputs, recurrence.trainable_variables[0].value])
     tf.nest.map_structure(lambda *pair: assert_close(*pair, 1e-4), graph(inputs), (loss, expected))
-
-
-class Priced(TransitionFunction):
-    """A transition that costs something at each step."""
-
-    def call(self, x: Any, keep: Any = None, training: bool = False, **options: Any) -> Any:
-        del keep, training, options
-        self.add_loss(tf.reduce_sum(x))
-        return x
-
-
-def test_a_transition_of_ones_own_may_add_losses() -> None:
-    recurrence = make_recurrence(Config(**SMALL))
-    recurrence.block.transition = Priced()
-    recurrence.build((None, None, 8))
-    loss, (gradient, _) = training_graph(recurrence, states(2, 4, 8))(states(2, 4, 8))
-    assert np.isfinite(loss) and np.isfinite(gradient).all()
 
 
 def test_global_halting_takes_a_batch_of_one() -> None:
