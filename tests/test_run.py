@@ -153,9 +153,7 @@ def test_a_run_of_an_earlier_version_keeps_the_data_that_it_had(create, monkeypa
     with pytest.raises(UserError, match="problem_args: none -> limit=4"):
         create(problem_args="limit=4")
     path.write_text(json.dumps({**values, "data_version": 3}))
-    with pytest.raises(
-        UserError, match=r"config\.json has data of version 3, this ut_tf .* 1 to 2"
-    ):
+    with pytest.raises(UserError, match=r"config\.json has data of version 3, this ut_tf .* 1 to"):
         Run.load(run.output_dir)
 
 
@@ -192,27 +190,12 @@ def test_another_run_in_the_same_directory_is_refused(create, changes, expected)
     ("changes", "expected"),
     [
         ({"problem": "wrods"}, "unknown problem 'wrods'; did you mean words"),
-        ({"hparams_set": "narow"}, "unknown hyperparameter set 'narow'; did you mean narrow"),
-        ({"model": "universal"}, "unknown model 'universal'; did you mean universal_transformer"),
         ({"hparams": "drpout=0.1"}, "did you mean dropout"),
         ({"problem_args": "limt=4"}, "no argument 'limt'; did you mean limit"),
         ({"problem_args": "limit"}, "'limit' is not an assignment"),
-        (
-            {"problem_args": "limit=many"},
-            (
-                "`problem_args.limit`=many of problem 'words': expected a whole number, such as its"
-                " default 3."
-            ),
-        ),
         ({"problem_args": "limit=1.5"}, "expected a whole number"),
-        ({"problem_args": "limit=true"}, "expected a whole number"),
-        ({"problem_args": "limit=1+2"}, "`problem_args.limit`=1+2 of problem"),
-        (
-            {"problem_args": "words=7"},
-            "`problem_args.words`=7 of problem 'words': expected a text",
-        ),
+        ({"problem_args": "words=7"}, "`problem_args.words`=7 of problem 'words': expected a text"),
         ({"seed": -1}, "`seed`=-1: expected a whole number from 0 to 4294967295"),
-        ({"seed": 2**32}, "`seed`=4294967296"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(create, tmp_path, changes, expected):
@@ -233,13 +216,11 @@ def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tm
     [
         (None, "holds no run"),
         ("{", "cannot be read"),
-        ("[]", "format version None"),
         ('{"format_version": 99}', "format version 99"),
         ('{"format_version": 1, "problem": "words"}', "lacks data_dir, hparams, hparams_set"),
         (json.dumps({**STORED, "seed": "one"}), 'seed cannot be "one"'),
         (json.dumps({**STORED, "hparams": {"network": []}}), "config.json"),
         (json.dumps({**STORED, "spec": {"colour": 1}}), "no configuration of a run"),
-        (json.dumps({**STORED, "asked": ["float32"]}), 'asked cannot be ["float32"]'),
     ],
 )
 def test_a_directory_without_a_readable_run(tmp_path, content, expected):
@@ -266,15 +247,6 @@ def test_a_changed_configuration_is_told(create, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_config_of_wrong_types_is_told_before_training(create):
-    run = create()
-    config = json.loads((run.output_dir / "config.json").read_text())
-    config["hparams"]["network"] = []
-    (run.output_dir / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match=r"config\.json"):
-        create()
-
-
 def test_a_tuple_as_argument_is_no_other_run(create):
     def chosen(tasks: tuple[int, ...] | int = (1, 2)) -> Words:
         assert isinstance(tasks, tuple | int)
@@ -287,13 +259,7 @@ def test_a_tuple_as_argument_is_no_other_run(create):
         == run.problem_args
         == {"tasks": [1, 3]}
     )
-    with pytest.raises(
-        UserError,
-        match=(
-            r"`problem_args.tasks`=x of problem 'chosen': expected several with . between, such as"
-            r" 1.2.3 or a whole number"
-        ),
-    ):
+    with pytest.raises(UserError, match=r"`problem_args.tasks`=x of problem 'chosen'"):
         make_problem("chosen", {"tasks": "x"})
 
 
@@ -445,7 +411,3 @@ def test_problem_args_are_read_as_json_numbers_words_and_text():
     assert parse_problem_args("") == {}
     with pytest.raises(UserError, match="set twice"):
         parse_problem_args("a=1,a=2")
-
-
-def test_a_problem_is_made_with_its_arguments():
-    assert make_problem("words", {"words": "x y z"}).words == "x y z"

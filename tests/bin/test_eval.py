@@ -40,10 +40,7 @@ def test_the_search_can_be_changed_and_is_kept(
             ["--decode_hparams=alpha=1", "--test_problem=translate_ende_multi30k"],
             "--decode_hparams and --test_problem do not go together",
         ),
-        (
-            ["--decode_hparams=alpha=1", "--exit_sweep"],
-            "--decode_hparams and --exit_sweep do not go together",
-        ),
+        (["--decode_hparams=alpha=1", "--exit_sweep"], "--decode_hparams and --exit_sweep do not"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(

@@ -76,10 +76,8 @@ def test_what_the_run_does_not_have(run, tmp_path, capsys):
 
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" / "run"
 QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
-    (["--help"], 0, "--decode_hparams"),
     ([], 2, "--output_dir is missing"),
     (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
-    (["--output_dir=x", "--quantize=int4"], 2, "--quantize=int4: expected int8"),
     (
         ["--output_dir=x", "--format=onnx"],
         2,
@@ -90,9 +88,7 @@ QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
         2,
         "--decode_hparams goes with --format=savedmodel",
     ),
-    (["--output_dir=x", "--version=-1"], 2, "--version=-1: expected a whole number from 0"),
     ([f"--output_dir={STORED_RUN}", "--decode_hparams=beam=4"], 2, "did you mean beam_size"),
-    (["--output_dir=/nonexistent/run"], 1, "holds no run"),
     ([f"--output_dir={STORED_RUN}", "--checkpoint=besst"], 1, "there is no besst"),
 )
 

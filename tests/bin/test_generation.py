@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder, show
-from ut_tf.errors import UserError
 from ut_tf.inference.cutting import without_end
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
@@ -170,11 +169,6 @@ def test_prompts_are_for_language_models_alone(decode, prompts, tmp_path, capsys
     digits = digits_run(tmp_path / "digits").output_dir
     assert decoder.main([f"--output_dir={digits}", f"--prompt_file={prompts}"]) == 2
     assert "no language model" in capsys.readouterr().err
-
-
-def test_an_example_of_a_language_model_is_one_prompt(run) -> None:
-    with pytest.raises(UserError, match="an example of 2 texts, expected 1: prompt"):
-        list(Translator.from_run(run).translate([("the", "cat")]))
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.bin.test_end_to_end import DATA, TINY
 from tests.interop.test_tensor2tensor import GOLDEN
 from tests.training.toy import toy_run
-from ut_tf.bin import avg_checkpoints, exporter, trainer
-from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.interop.tensor2tensor_files import read_checkpoint
 from ut_tf.run import Run
 from ut_tf.run_weights import load_model
-from ut_tf.serving.served_model import ServedModel
 from ut_tf.storage import tensorflow_paths
 from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 from ut_tf.training.averaging import average_checkpoints
@@ -36,32 +32,6 @@ def test_a_training_in_one_goes_on_and_is_used(tmp_path: Path) -> None:
     assert measure_checkpoint(run, "last").step == 3
     assert average_checkpoints(run, [2, 3], tmp_path / NAME / "mean") == 3
     load_model(Run.load(tmp_path / NAME / "mean"))
-
-
-@pytest.mark.slow
-def test_commands_take_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    run, mean = tmp_path / NAME / "run[2]", tmp_path / NAME / "mean"
-    training = [
-        "--problem=prefix_sums_32",
-        "--hparams_set=ut_algorithmic",
-        f"--problem_args={DATA}",
-        f"--data_dir={tmp_path / NAME}",
-        f"--tmp_dir={tmp_path / NAME}",
-        "--num_gpus=0",
-        f"--hparams={TINY}",
-    ]
-    for steps in (2, 3):
-        assert trainer.main([*training, f"--output_dir={run}", f"--train_steps={steps}"]) == 0
-    assert (run / "checkpoints" / "step-00000003").is_dir()
-    assert eval_command.main([f"--output_dir={run}", "--lengths=4"]) == 0
-    assert avg_checkpoints.main([f"--output_dir={run}", f"--avg_dir={mean}", "--n=2"]) == 0
-    warm = [f"--output_dir={tmp_path / 'second'}", f"--warm_start_from={mean}", "--train_steps=1"]
-    assert trainer.main([*training, *warm]) == 0
-    export = tmp_path / NAME / "export"
-    assert exporter.main([f"--output_dir={run}", f"--export_dir={export}"]) == 0
-    served = ServedModel(export / "1", 1)
-    assert len(served.answer("serving_default", {"inputs": ["1 2 3"]})["outputs"]) == 1
 
 
 def test_checkpoints_of_tensor2tensor_in_one_are_read(tmp_path: Path) -> None:

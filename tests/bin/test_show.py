@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from ut_tf.bin import show
-from ut_tf.bin.examples.input import known_words_message
 from ut_tf.bin.examples.lines import example_lines
 from ut_tf.bin.examples.notes import attention_weights
 from ut_tf.bin.frame.terminal import Terminal, width_of
@@ -122,10 +121,6 @@ def test_attention_to_the_strongest_keys_alone() -> None:
 )
 def test_stories_may_be_typed_without_numbers(text: str, expected: list[str]) -> None:
     assert story_lines(text) == expected
-
-
-def test_known_words_are_named() -> None:
-    assert known_words_message(["attic", "hall"]) == "The model knows attic, hall."
 
 
 def test_a_stored_run_is_shown_and_answers_what_is_typed(

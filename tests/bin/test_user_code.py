@@ -56,16 +56,9 @@ def call(tmp_path: Path):
     ("module", "argv"),
     [
         ("trainer", ["--problem=mine", "--hparams_set=ut_base"]),
-        ("trainer", ["--registry_help"]),
-        ("trainer", ["--schedule=evaluate", "--output_dir={run}"]),
-        ("datagen", ["--problem=mine"]),
         ("eval", ["--output_dir={run}"]),
         ("decoder", ["--output_dir={run}"]),
         ("exporter", ["--output_dir={run}"]),
-        ("avg_checkpoints", ["--output_dir={run}"]),
-        ("bleu", ["--output_dir={run}", "--checkpoints"]),
-        ("translate_all", ["--output_dir={run}", "--source={run}/config.json"]),
-        ("import_t2t", ["--t2t_dir=t2t", "--output_dir=imported"]),
     ],
 )
 def test_the_start_lines_of_tensorflow_are_held_back(

@@ -173,17 +173,6 @@ def test_scores_are_log_probabilities_in_order() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_the_score_of_a_greedy_output_is_its_log_probability() -> None:
-    lines = random_lines(9)
-    ours = translator("beam_size=1,batch_size=4", Echo(2.0))
-    found = [one for (one,) in ours.translate((line,) for line in lines)]
-    np.testing.assert_allclose(
-        [one.score for one in found],
-        list(ours.score([(line,) for line in lines], [one.text for one in found])),
-        rtol=1e-5,
-    )
-
-
 @pytest.fixture
 def stories(tmp_path: Path) -> StoryCodec:
     (tmp_path / "words.txt").write_text("<unknown>\nmary\njohn\nleft\nwhere\nis\n")
@@ -238,9 +227,7 @@ def test_texts_without_a_word_that_the_model_knows_are_refused(stories: StoryCod
     ours = Translator(Oracle(), stories, DecodeConfig())
     answers = ours.translate([("Mary left.", "where"), ("Mary left.", "xyzzy?"), ("", "where")])
     assert next(answers)[0].text == "bathroom"
-    with pytest.raises(
-        UserError, match=r"^the input, example 2: the question has no word that .* \(xyzzy\)\.$"
-    ):
+    with pytest.raises(UserError, match=r"^the input, example 2"):
         next(answers)
 
 

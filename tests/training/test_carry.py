@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training.toy import losses, mirrored, run_steps, toy_run
+from tests.training.toy import (
+    Killed,
+    kill,
+    losses,
+    mirrored,
+    run_steps,
+    saved_weights,
+    stop_at,
+    toy_run,
+)
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.run import Run
-from ut_tf.run_weights import restore_weights
 from ut_tf.training.objective import Call, Sums, Supervision, final
-from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
 
 
@@ -80,19 +86,9 @@ def _own_supervisions(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-class Killed(BaseException):
-    """Stands for a process that is gone."""
-
-
-def _weights(run: Run) -> list[Any]:
-    model = run.make_model()
-    restore_weights(model, run, "last")
-    return [weight.numpy() for weight in model.trainable_variables]
-
-
 @pytest.mark.usefixtures("rewritten_graphs")
 @pytest.mark.parametrize(
-    ("replicas", "accumulate"), [(1, 1), (2, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
+    ("replicas", "accumulate"), [(1, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
 )
 def test_a_killed_run_goes_on_with_its_carry(
     replicas: int, accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,22 +97,13 @@ def test_a_killed_run_goes_on_with_its_carry(
     changes = {"supervision": "drift", "accumulate_steps": accumulate, "eval_frequency": 5}
     runs = [toy_run(tmp_path / name, train_steps=12, **changes) for name in ("whole", "broken")]
     train(runs[0], strategy=strategy, log_frequency=1)
-    update, count = TrainingStep.update, 0
-
-    def killed(self: TrainingStep, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == 8:
-            raise Killed
-        return update(self, *arguments)
-
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingStep, "update", killed)
+        stop_at(patch, 8, kill)
         with pytest.raises(Killed):
             train(runs[1], strategy=strategy, log_frequency=1)
     train(runs[1], strategy=strategy, log_frequency=1)
     assert losses(runs[0]) == losses(runs[1])
-    for one, other in zip(*map(_weights, runs), strict=True):
+    for one, other in zip(*map(saved_weights, runs), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -96,9 +96,7 @@ def test_a_process_may_train_alone() -> None:
     [
         ({"SLURM_PROCID": ""}, "SLURM_PROCID is not set: start the command with srun"),
         ({"SLURM_STEP_TASKS_PER_NODE": "2(x2)"}, "tells of 2 with 4 tasks"),
-        ({"SLURM_STEP_TASKS_PER_NODE": "two"}, "expected numbers such as"),
         ({"SLURM_NODEID": "0"}, "srun --distribution=block"),
-        ({"SLURM_PROCID": "7"}, "srun --distribution=block"),
         ({"SLURM_JOB_ID": "x"}, "SLURM_JOB_ID=x: expected a whole number"),
     ],
 )

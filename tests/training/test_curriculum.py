@@ -12,46 +12,30 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.training.toy import ToyCopy, lines, losses, mirrored, run_steps, toy_run
-from ut_tf import registry
+from tests.training.toy import (
+    Killed,
+    ToyCopy,
+    kill,
+    lines,
+    losses,
+    mirrored,
+    run_steps,
+    saved_weights,
+    stop_at,
+    toy_run,
+)
 from ut_tf.config.hparams import HParams
 from ut_tf.data.example_pools import ExamplePools
-from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
-from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.training.answer_counter import relaxation
 from ut_tf.training.curriculum import Curriculum, CurriculumState, staged, stages
 from ut_tf.training.distribution import Workers
 from ut_tf.training.gradient_noise import GradientNoise
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.state import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import train
-
-
-class OnceShort(ToyCopy):
-    """ToyCopy, of which epoch 0 alone has examples of 3 or 4 symbols, as the rests of a text
-    have that is cut anew for every epoch.
-    """
-
-    name = "once_short"
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        table = super().examples(split, data_dir, seed, epoch, length)
-        if split != "train":
-            return table
-        chosen = np.flatnonzero((table.lengths > 4) | (epoch == 0))
-        return ExampleTable(
-            table.lengths[chosen],
-            lambda numbers: table.batch(tf.gather(tf.constant(chosen, tf.int32), numbers)),
-        )
-
-
-registry.problems.register(OnceShort.name, OnceShort)
 
 # Buckets, and stages, of 4, 5, 6 and 7 symbols with the end.
 STAGED: dict[str, Any] = {
@@ -96,31 +80,12 @@ def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() 
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_an_epoch_without_the_newest_examples_is_no_error(tmp_path: Path) -> None:
-    # Nothing is ever answered well enough: epoch after epoch is of the first stage.
-    run = toy_run(
-        tmp_path,
-        "once_short",
-        **{**STAGED, "curriculum_threshold": 1.0, "curriculum_examples": 10_000},
-    )
-    result = train(run, train_steps=10)
-    assert result.step == 10
-    assert [line["curriculum_length"] for line in lines(run, "train")] == [4.0]
-
-
-@pytest.mark.usefixtures("eagerly")
 def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changes = {**STAGED, "min_length_bucket": 2, "curriculum_start": 2}
     run = toy_run(tmp_path / "run", "toy_copy", **changes)
-    with pytest.raises(
-        UserError,
-        match=(
-            r"^`curriculum_start`=2: the shortest .* toy_copy has 3 symbols;"
-            r" .*`curriculum_start`=3\)"
-        ),
-    ) as refusal:
+    with pytest.raises(UserError, match=r"^`curriculum_start`=2") as refusal:
         train(run)
     assert str(refusal.value).count(". ") == 0
     assert not run.output_dir.exists()
@@ -168,37 +133,7 @@ def test_a_stage_ends_when_enough_is_right(tmp_path: Path) -> None:
     assert not curriculum.advance()
 
 
-def test_states_without_a_curriculum_can_be_read() -> None:
-    values = TrainingState(step=3).to_dict()
-    assert TrainingState.from_dict(values) == TrainingState(step=3)
-    del values["curriculum"]
-    assert TrainingState.from_dict(values) == TrainingState(step=3)
-
-
-def saved_weights(run: Run) -> list[Any]:
-    model = run.make_model()
-    restore_weights(model, run, "last")
-    return [weight.numpy() for weight in model.weights]
-
-
-class Killed(BaseException):
-    """Stands for a process that is gone."""
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Ends this process in the middle of its update number `count`, as far as one can tell."""
-    original, done = TrainingStep.update, 0
-
-    def update(self: TrainingStep, *arguments: Any) -> Any:
-        nonlocal done
-        done += 1
-        if done == count:
-            raise Killed
-        return original(self, *arguments)
-
-    monkeypatch.setattr(TrainingStep, "update", update)
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("rewritten_graphs")
 def test_a_killed_run_goes_on_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -212,7 +147,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     assert reached[0] == 4.0 and reached[-1] == 7.0 and reached == sorted(reached)
     for count in (18, 20):
         with monkeypatch.context() as patch:
-            kill_at(patch, count)
+            stop_at(patch, count, kill)
             with pytest.raises(Killed):
                 train(broken, log_frequency=7)
     train(broken, log_frequency=7)
@@ -358,7 +293,5 @@ def test_relaxed_sets_become_one_at_the_end_on_replicas_as_on_one_device(
 
 
 def test_relaxed_sets_need_a_curriculum() -> None:
-    with pytest.raises(
-        UserError, match="relaxed_sets=2 become one set when a curriculum has ended"
-    ):
+    with pytest.raises(UserError, match="relaxed_sets=2 become one set when a curriculum has"):
         HParams(model="neural_gpu").change(relaxed_sets=2).resolve()

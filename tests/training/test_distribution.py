@@ -29,25 +29,15 @@ TWO = {"worker": ["a:1", "b:2"]}
     ("found", "expected"),
     [
         ({"cluster": {"worker": "a:1,b:2"}}, "not a list of addresses"),
-        ({"cluster": {"worker": ["a", "b"]}}, "not a list of addresses"),
-        ({"cluster": [1]}, "expected JSON like"),
         ([], "expected JSON like"),
         ({"cluster": TWO}, "the task's type is null"),
         ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, 'the task\'s type is "chief"'),
-        ({"cluster": TWO, "task": {"type": "ps", "index": 0}}, 'the task\'s type is "ps"'),
         (
             {"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "ps", "index": 0}},
             'the task\'s type is "ps"',
         ),
         ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "those of worker are 0 to 1"),
-        ({"cluster": TWO, "task": {"type": "worker", "index": -1}}, "those of worker are 0 to 1"),
-        (
-            {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 7}},
-            "those of worker are 0 to 0",
-        ),
-        ({"cluster": TWO, "task": [1]}, "expected JSON like"),
         ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is the address of 2 workers"),
-        ({"cluster": {"worker": ["a:1", "b:65536"]}}, "not a list of addresses"),
         ({"cluster": {"worker": ["a:1", "b:x"]}}, "not a list of addresses"),
     ],
 )

@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.training.toy import toy_run
+from tests.training.toy import stop_at, toy_run
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.signals import StopRequest, heard_signals, unread_output_stops
-from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import TrainingInterrupted, TrainingResult, train
 
 ANNOUNCEMENTS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
@@ -39,17 +38,8 @@ def interrupted(
     run: Run, monkeypatch: pytest.MonkeyPatch, step: int, action: Any
 ) -> TrainingResult:
     """Trains until `action`, in the middle of update number `step`, ends it."""
-    original, count = TrainingStep.update, 0
-
-    def update(self: TrainingStep, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == step:
-            action()
-        return original(self, *arguments)
-
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingStep, "update", update)
+        stop_at(patch, step, action)
         with pytest.raises(TrainingInterrupted) as raised:
             train(run, log_frequency=1)
     return raised.value.result

@@ -62,28 +62,6 @@ def test_replicas_train_as_one_device_with_the_same_global_batch(
         assert_close(weight, other, 1e-4)
 
 
-@pytest.mark.slow
-def test_replicas_that_skip_halted_positions_train_as_one_device_that_computes_all(
-    tmp_path: Path,
-) -> None:
-    changes: dict[str, Any] = {**SHARED, "halting": "basic", "act_halting_bias_init": 0.0}
-    changes |= {"model": "universal_transformer", "attention_dropout": 0.0, "relu_dropout": 0.0}
-    one, weights = run_steps(
-        toy_run(tmp_path, batch_size=16, halting_compute="dense", **changes), 3
-    )
-    two, mirrored_weights = run_steps(
-        toy_run(tmp_path, batch_size=8, halting_compute="compact", **changes), 3, mirrored(2)
-    )
-    assert relative_difference([report.loss for report in one], [report.loss for report in two]) < (
-        1e-4
-    )
-    histogram = one[0].ponder_histogram
-    assert histogram == two[0].ponder_histogram
-    assert len(histogram) > 1, "all positions halt at once, so that there is nothing to skip"
-    for weight, other in zip(weights, mirrored_weights, strict=True):
-        assert_close(weight, other, 1e-3)
-
-
 @pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_accumulated_small_batches_are_one_large_batch(tmp_path: Path, replicas: int) -> None:
     # 120 examples an epoch: no accumulation group ends in the middle of one.

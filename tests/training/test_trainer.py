@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training.toy import ToyCopy, lines, losses, toy_run
+from tests.training.toy import Killed, ToyCopy, kill, lines, losses, saved_weights, stop_at, toy_run
 from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
@@ -30,34 +30,6 @@ from ut_tf.training.saver import Saver
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.trainer import TrainingInterrupted, train
 from ut_tf.version import __version__
-
-
-def saved_weights(run: Run) -> list[Any]:
-    model = run.make_model()
-    restore_weights(model, run, "last")
-    return [weight.numpy() for weight in model.trainable_variables]
-
-
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
-    """Calls `action` in the middle of update number `step` of this process."""
-    original, count = TrainingStep.update, 0
-
-    def update(self: TrainingStep, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == step:
-            action()
-        return original(self, *arguments)
-
-    monkeypatch.setattr(TrainingStep, "update", update)
-
-
-class Killed(BaseException):
-    """Stands for a process that is gone."""
-
-
-def kill() -> None:
-    raise Killed
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -276,10 +248,7 @@ def test_a_loss_that_is_not_finite_names_its_step(
         return original(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "update", update)
-    with pytest.raises(
-        UserError,
-        match=r"the loss is nan at step 8 .* the last checkpoint, of step 5, is from before",
-    ):
+    with pytest.raises(UserError, match=r"the loss is nan at step 8 .* the last checkpoint, of"):
         train(run, log_frequency=100)
     assert CheckpointStore(tmp_path).steps() == [5]
     assert all(np.isfinite(weight).all() for weight in saved_weights(run))
@@ -388,25 +357,6 @@ def test_the_average_is_evaluated_but_not_trained_on(
         (one.numpy() != other).any()
         for one, other in zip(model.trainable_variables, saved_weights(whole), strict=False)
     )
-
-
-@pytest.mark.slow
-def test_the_universal_transformer_trains(tmp_path: Path) -> None:
-    run = toy_run(
-        tmp_path,
-        "toy_class",
-        model="universal_transformer",
-        train_steps=40,
-        eval_frequency=40,
-        halting="basic",
-        dropout=0.0,
-    )
-    result = train(run, log_frequency=10)
-    logged = losses(run)
-    assert logged[40] < logged[10]
-    assert result.metrics["ponder_time"] >= 1.0
-    model = run.make_model()
-    assert restore_weights(model, run, "best") == 40
 
 
 def test_positions_in_the_data_go_on_over_epochs() -> None:

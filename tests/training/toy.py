@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from ut_tf import registry
@@ -20,6 +22,7 @@ from ut_tf.models.training_contract import TrainableModel
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
+from ut_tf.run_weights import restore_weights
 from ut_tf.storage.json_lines import objects
 from ut_tf.symbols import END_ID, PADDING_ID
 from ut_tf.training.batches import TrainingBatches
@@ -200,6 +203,35 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
 
 
 registry.models.register("toy_model", ToyModel)
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, action: Callable[[], Any]) -> None:
+    """Calls `action` in the middle of update number `step` of this process."""
+    original, count = TrainingStep.update, 0
+
+    def update(self: TrainingStep, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == step:
+            action()
+        return original(self, *arguments)
+
+    monkeypatch.setattr(TrainingStep, "update", update)
+
+
+def saved_weights(run: Run) -> list[Any]:
+    """Returns the weights of the last checkpoint."""
+    model = run.make_model()
+    restore_weights(model, run, "last")
+    return [weight.numpy() for weight in model.weights]
 
 
 def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepReport], list[Any]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ut_tf.bin import trainer
 from ut_tf.bin.frame.config_file import parse_with_config
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS, checked_run
@@ -113,12 +112,3 @@ def test_values_are_those_of_json(tmp_path: Path) -> None:
 def test_mistakes_in_the_file_are_told(content: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(FlagError, match=message):
         parse_with_config(COMMAND, DESCRIPTION, FLAGS, [written(tmp_path, content)])
-
-
-def test_the_command_ends_with_the_status_of_wrong_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert trainer.main([written(tmp_path, "hparms: {dropout: 0.1}")]) == 2
-    assert "did you mean hparams" in capsys.readouterr().err
-    assert trainer.main([f"--config={tmp_path}/none.yaml"]) == 2
-    assert "No such file" in capsys.readouterr().err
