@@ -10,12 +10,10 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.quick_commands import call_commands
-from ut_tf import registry
 from ut_tf.bin import trainer
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.training_plan import duration, plan_text
 from ut_tf.factories import make_hparams, make_model
-from ut_tf.layers.transition import Transition
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training import plan as plans
@@ -63,21 +61,48 @@ def test_an_update_that_would_take_long_is_scaled_from_a_smaller_batch(
     assert plan.flop == pytest.approx(graph_flop(trained.graph(BATCH), 1), rel=0.01)
 
 
+OWN_PARTS = """
+from ut_tf import registry
+from ut_tf.layers.transition import Transition
+from ut_tf.models.universal_transformer.cells import BasicCell
+
+@registry.register_cell("planned_cell")
+class Cell(BasicCell):
+    def __init__(self, hidden_size, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = self.add_weight(shape=(hidden_size, 7), name="rate")
+
+    def call(self, block_output, state, memory, inputs):
+        return block_output + self.rate[:, 0], memory
+
+@registry.register_transition("planned_transition")
 class Wide(Transition):
-    """A user's transition, twice as wide."""
-
-    def __init__(self, hidden_size: int, filter_size: int, **kwargs: Any) -> None:
+    def __init__(self, hidden_size, filter_size, **kwargs):
         super().__init__(hidden_size, 2 * filter_size, **kwargs)
+"""
 
 
-def test_a_transition_of_ones_own_counts_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.transitions._registered, "wide", (Wide, __file__))
-    strategy = tf.distribute.get_strategy()
-    own, plain = (
-        make_plan(make_hparams("ut_tiny", SMALL.replace(*more)), SPEC, [BATCH], BATCH, strategy)
-        for more in (("filter_size", "transition=wide,filter_size"), ("size=24", "size=48"))
-    )
-    assert (own.parameters, own.flop) == (plain.parameters, plain.flop)
+def test_parts_from_the_users_folder_are_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "planned_parts").mkdir()
+    (tmp_path / "planned_parts" / "__init__.py").write_text(OWN_PARTS)
+    flags = ["--problem=algorithmic_reverse_decimal40", "--hparams_set=ut_tiny", "--plan"]
+    flags += [f"--output_dir={tmp_path / 'run'}", "--plan_args=vocab_size=20,length=5,longest=6"]
+
+    def counts(hparams: str, *more: str) -> tuple[int, str]:
+        own = SMALL.replace("filter_size=24", hparams) + ",batch_unit=examples,batch_size=4"
+        assert trainer.main([*flags, f"--hparams={own}", *more]) == 0
+        _, _, rows = capsys.readouterr().out.partition("parameters")
+        operations = rows.partition("an update")[2].split("FLOP")[0]
+        return int(rows.split()[0].replace(",", "")), operations
+
+    parts = "filter_size=24,recurrence=planned_cell,transition=planned_transition"
+    parameters, operations = counts(parts, f"--usr_dir={tmp_path / 'planned_parts'}")
+    plain, plain_operations = counts("filter_size=48")
+    # A cell in the encoder, one in the decoder; neither has products of matrices.
+    assert parameters == plain + 2 * 16 * 7
+    assert operations == plain_operations
 
 
 def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
