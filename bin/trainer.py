@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
     if values.plan:
         print(plan_text(plan, values, _made_strategy(values, plan)))
         return 0
-    _check_place(values, plan, warm_start)
+    _check_place(plan, warm_start)
     strategy = _made_strategy(values, plan)
     from ut_tf.training.distribution import on_accelerator
     from ut_tf.training.trainer import TrainingInterrupted, train
@@ -79,10 +79,8 @@ def main(argv: list[str]) -> int:
     return _report(values, result)
 
 
-def _check_place(values: Any, plan: Run, warm_start: Run | None) -> None:
+def _check_place(plan: Run, warm_start: Run | None) -> None:
     """Refuses flags, folders and files that a training could not use; hints at other problems."""
-    if values.plan_args:
-        raise FlagError("--plan_args is for --plan: add it, or leave --plan_args out.")
     # A sweep's trainings, which the same flags are checked for, may run where other folders are.
     check_writable(plan.output_dir)
     check_readable_files(plan.problem, plan.problem_args, plan.data_dir)

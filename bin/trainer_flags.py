@@ -139,14 +139,6 @@ FLAGS = (
         "boolean",
         default=False,
     ),
-    Flag(
-        "plan_args",
-        "What the plan assumes, name=value,name=value: length, longest, vocab_size and others"
-        " (docs/scaling.md).",
-        _PLAN,
-        default="",
-        shown_default="the prepared data",
-    ),
     shared_flags.REGISTRY_HELP,
 )
 _SCHEDULES = {

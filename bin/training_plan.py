@@ -1,19 +1,17 @@
 """ut-trainer --plan: what a training would take on this machine, without beginning it.
 
 The model is built and one update runs (``ut_tf.training.plan``), on random symbols. Their lengths
-are those of the data that is there, or of --plan_args. Without data the problem says how large its
-vocabulary usually is, and all examples are as long as max_length.
+are those of the data that is there. Without data the problem says how large its vocabulary usually
+is, and all examples are as long as max_length.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.frame.command import stdout_to_stderr
-from ut_tf.bin.frame.flags import FlagError
-from ut_tf.errors import UserError, did_you_mean
+from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.run_config import read_values
@@ -21,27 +19,9 @@ from ut_tf.run_config import read_values
 if TYPE_CHECKING:
     from ut_tf.training.plan import BatchShape, TrainingPlan
 
-_SIZES = ("vocab_size", "input_vocab_size", "target_vocab_size", "max_words")
-_KINDS = ("inputs", "targets")
-# Of version 0.4, which computed plans for other machines.
-_GONE = (
-    "gpus",
-    "devices",
-    "devices_per_machine",
-    "utilisation",
-    "gigabytes_per_second",
-    "price",
-    "steps",
-)
-_NO_LENGTHS = (
-    "assumed: every example is {} long, the longest that is trained on; give"
-    " --plan_args=length=MEAN,longest=MOST for a better estimate"
-)
+_NO_LENGTHS = "assumed: every example is {} long, as the longest that is trained on (max_length)"
 _NO_DATA = "assumed: vocabularies of {} and {} symbols, since there is no data in {}"
-_POOLED = (
-    "lengths: those of the first of {} pools of the text; where another has a longer example, give"
-    " --plan_args=longest=MOST"
-)
+_POOLED = "lengths: those of the first of {} pools of the text"
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -54,25 +34,18 @@ def plan_text(run: Run, values: Any, strategy: Any) -> str:
       strategy: tf.distribute strategy, on whose devices an update runs.
 
     Raises:
-      FlagError: --plan_args cannot be read.
       UserError: the model cannot be made, or nothing is known of the problem's data.
     """
     from ut_tf.training.plan import largest_batch, make_plan
 
-    arguments = _arguments(values.plan_args)
     training = run.hparams.training
     notes: list[str] = []
     with stdout_to_stderr():
-        spec, lengths = _data(run, arguments, notes)
-        longest = arguments.get("longest", max(lengths, default=training.max_length))
-        _check_lengths(arguments.get("length"), longest, training.max_length)
+        spec, lengths = _data(run, notes)
+        longest = max(lengths, default=training.max_length)
         largest = largest_batch(training, spec, longest)
-        batches = [largest]
-        if "length" in arguments:
-            batches = [largest_batch(training, spec, arguments["length"])]
-        elif lengths:
-            batches = _batches(run, spec, lengths)
-        else:
+        batches = _batches(run, spec, lengths) if lengths else [largest]
+        if not lengths:
             notes.append(_NO_LENGTHS.format(longest))
         plan = make_plan(run.hparams, spec, batches, largest, strategy)
     updates = training.train_steps if values.train_steps is None else values.train_steps
@@ -120,90 +93,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    """Returns the assignments of --plan_args, each as its type."""
-    arguments: dict[str, Any] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name in _GONE:
-            raise FlagError(
-                f"--plan_args={text}: {name} is gone, since a plan measures an update on the"
-                f" machine that it runs on: leave {name} out, and plan on the machine that trains."
-            )
-        if name not in _READERS:
-            near = did_you_mean(name, _READERS) or f"; expected {', '.join(_READERS)}."
-            raise FlagError(f"--plan_args={text}: unknown name {name!r}{near}")
-        try:
-            arguments[name] = _READERS[name](value)
-        except ValueError:
-            raise FlagError(
-                f"--plan_args={text}: {name}={value}: expected a whole number from 1."
-            ) from None
-    return arguments
-
-
-def _check_lengths(length: int | None, longest: int, max_length: int) -> None:
-    if longest > max_length:
-        raise FlagError(
-            f"--plan_args=longest={longest}: training leaves out what is longer than max_length;"
-            f" give at most {max_length}, or raise --hparams=max_length={max_length}."
-        )
-    if length is not None and length > longest:
-        raise FlagError(
-            f"--plan_args=length={length}: a typical example is at most as long as the longest,"
-            f" {longest}: lower length, or raise longest."
-        )
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {
-    "length": _count,
-    "longest": _count,
-    **dict.fromkeys(_SIZES, _count),
-    **dict.fromkeys(_KINDS, str),
-}
-
-
-def _given_spec(arguments: dict[str, Any]) -> ProblemSpec | None:
-    """Returns the spec that the arguments describe; None: they name no size of a vocabulary."""
-    if not any(name in arguments for name in _SIZES):
-        kinds = [f"{name}={arguments[name]}" for name in _KINDS if name in arguments]
-        if kinds:
-            raise FlagError(
-                f"--plan_args={','.join(kinds)}: kinds are read with the size of a vocabulary: give"
-                " vocab_size, too, or leave them out to plan with the problem's data."
-            )
-        return None
-    size = arguments.get("vocab_size", 0)
-    inputs, targets = arguments.get("inputs", "tokens"), arguments.get("targets", "tokens")
-    sizes = {
-        "input_vocab_size": arguments.get("input_vocab_size", size if inputs != "none" else 0),
-        "target_vocab_size": arguments.get("target_vocab_size", size),
-    }
-    for name, count in sizes.items():
-        if not count and (name, inputs) != ("input_vocab_size", "none"):
-            raise FlagError(f"--plan_args: {name} is missing: give it, or vocab_size for both.")
-    shared = inputs == "tokens" and len(set(sizes.values())) == 1
-    return ProblemSpec(
-        inputs, targets, **sizes, max_words=arguments.get("max_words", 0), shared_vocab=shared
-    )
-
-
-def _data(
-    run: Run, arguments: dict[str, Any], notes: list[str]
-) -> tuple[ProblemSpec, Counter[int]]:
+def _data(run: Run, notes: list[str]) -> tuple[ProblemSpec, Counter[int]]:
     """Returns the spec, and how many examples have which length, as far as it is known; notes what
     was assumed.
     """
-    spec, problem = _given_spec(arguments), run.make_problem()
-    if spec is not None:
-        return spec, Counter()
+    problem = run.make_problem()
     try:
         spec = problem.spec(run.data_dir)
         pools = problem.example_pools(run.data_dir, run.seed, 0)
@@ -224,9 +118,7 @@ def _without_data(run: Run, problem: Any, notes: list[str], error: UserError) ->
     spec: ProblemSpec | None = problem.usual_spec()
     if spec is None:
         raise UserError(
-            f"{run.problem} has no data in {run.data_dir} to plan with: prepare it with"
-            " ut-datagen, or give --plan_args=vocab_size=SIZE,length=MEAN,longest=MOST (and"
-            " inputs=none or targets=class where they are no tokens)."
+            f"{run.problem} has no data in {run.data_dir} to plan with: prepare it with ut-datagen."
         ) from error
     notes.append(_NO_DATA.format(spec.input_vocab_size, spec.target_vocab_size, run.data_dir))
     return spec

@@ -84,6 +84,10 @@ _MOST_DIGITS = 18
 _LISTS = ("hparams", "problem_args", "decode_hparams", "grid", "search")
 _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
+# Flags that went, and what took their place.
+_REMOVED = {
+    "plan_args": "--plan measures on this machine, with the prepared data or --hparams=max_length"
+}
 _EXPECTED = {
     "integer": "a whole number",
     "float": "a number",
@@ -128,6 +132,8 @@ def parse(
         near = did_you_mean(error.flagname, known, prefix="--")
         if "hparams" in known and error.flagname.partition(".")[0] in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
+        elif error.flagname in _REMOVED:
+            near = f": {_REMOVED[error.flagname]}."
         elif answer := tensor2tensor.flag_answer(error.flagname, command):
             near = f": {answer}"
         raise FlagError(

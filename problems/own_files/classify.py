@@ -130,6 +130,10 @@ class ClassifyFiles(OwnFiles):
             target_vocab_size=len(summary["classes"]),
         )
 
+    def usual_spec(self) -> ProblemSpec:
+        """Returns the size of the vocabulary that is asked for, and two classes."""
+        return ProblemSpec("tokens", "class", self._settings.wanted_size, 2)
+
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:

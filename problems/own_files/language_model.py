@@ -101,6 +101,10 @@ class LmFiles(OwnFiles):
         size = int(self.summary(data_dir)["vocab_size"])
         return ProblemSpec("none", "tokens", input_vocab_size=0, target_vocab_size=size)
 
+    def usual_spec(self) -> ProblemSpec:
+        """Returns the size of the vocabulary that is asked for."""
+        return ProblemSpec("none", "tokens", 0, self._settings.wanted_size)
+
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:

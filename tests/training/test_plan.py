@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tests.bin.quick_commands import call_commands
 from ut_tf.bin import trainer
-from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.training_plan import duration, plan_text
 from ut_tf.factories import make_hparams, make_model
 from ut_tf.problem_spec import ProblemSpec
@@ -112,25 +111,6 @@ def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
         make_plan(make_hparams("ut_base"), SPEC, [largest], largest, tf.distribute.get_strategy())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("vocab_size=9,length=50,longest=20", "length=50.*longest"),
-        ("vocab_size=9,longest=300", "longest=300.*max_length"),
-        ("inputs=none,length=9", "inputs=none.*vocab_size"),
-        ("gpus=A100", "gpus is gone"),
-    ],
-)
-def test_arguments_that_contradict_are_refused(
-    arguments: str, sentence: str, tmp_path: Path
-) -> None:
-    options = {"output_dir": str(tmp_path / "run")}
-    run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", "max_length=256", **options)
-    values = SimpleNamespace(plan_args=arguments, train_steps=None)
-    with pytest.raises(FlagError, match=sentence):
-        plan_text(run, values, tf.distribute.get_strategy())
-
-
 def test_a_plan_uses_the_data_that_is_there(tmp_path: Path) -> None:
     folders = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "downloads"}
     options = {
@@ -141,7 +121,7 @@ def test_a_plan_uses_the_data_that_is_there(tmp_path: Path) -> None:
 
     def text(**more: Any) -> str:
         run = Run.plan("babi_sim", "ut_demo", small, **{**folders, **options, **more})
-        values = SimpleNamespace(plan_args="", train_steps=1000)
+        values = SimpleNamespace(train_steps=1000)
         return plan_text(run, values, tf.distribute.get_strategy())
 
     before = text()
@@ -167,6 +147,8 @@ def test_a_plan_before_any_data_counts_the_network_of_the_problem(
 
 def test_a_mistake_in_a_plan_is_answered_at_once() -> None:
     own = ["--problem=translate_ende_wmt14", "--hparams_set=ut_base", "--plan"]
-    answers = call_commands([("trainer", [*own, "--hparams=hiden_size=3"])])
+    gone = ("trainer", [*own, "--plan_args=gpus=A100"])
+    answers = call_commands([("trainer", [*own, "--hparams=hiden_size=3"]), gone])
     assert answers[0].status == 1 and "hidden_size" in answers[0].errors
+    assert answers[1].status == 2 and "max_length" in answers[1].errors
     assert answers[0].imported == []
