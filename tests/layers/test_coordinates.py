@@ -95,6 +95,11 @@ def test_positions_stay_distinct_under_bfloat16() -> None:
     assert len(np.unique(signal.numpy()[0], axis=0)) == 1024
 
 
+def test_a_pair_is_turned_from_the_first_channel_to_the_second() -> None:
+    turned = rotate(tf.constant([[[[1.0, 0.0]]]]), rotation_table(tf.constant([[0.5]]), 2))
+    assert_close(turned[0, 0, 0], [math.cos(0.5), math.sin(0.5)], 1e-6)
+
+
 def test_rotated_products_depend_on_distance_only() -> None:
     generator = np.random.default_rng(0)
     query, key = (tf.constant(generator.normal(size=(1, 1, 1, 8)), tf.float32) for _ in range(2))

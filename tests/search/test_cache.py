@@ -34,6 +34,13 @@ ACT: dict[str, Any] = {"halting": "basic", "act_max_steps": 4}
 MIXED: dict[str, Any] = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
 NETWORKS: dict[str, dict[str, Any]] = {
     "halting": {**ACT, "act_halting_bias_init": 0.5},
+    "pondernet, deeper": {
+        "halting": "pondernet",
+        "act_max_steps": 2,
+        "eval_act_max_steps": 4,
+        "act_halting_bias_init": -3.0,
+        "ponder_threshold": 0.9,
+    },
     "halting, deeper": {**ACT, "eval_act_max_steps": 6, "act_halting_bias_init": -3.0},
     "halting, sepconv": {**ACT, "transition": "sepconv", "act_halting_bias_init": 0.5},
     "rotary": {

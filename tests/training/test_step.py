@@ -107,6 +107,7 @@ def test_the_loss_is_the_mean_over_tokens_plus_the_ponder_cost(tmp_path: Path) -
     assert report.loss == pytest.approx(cross_entropy + 0.1 * ponder_cost, rel=1e-5)
     assert report.tokens == 5
     assert report.ponder_time == 2.0
+    assert step._features(features)["update"].numpy().tolist() == [0, 2], "seed, next update"
 
 
 def test_positions_are_counted_without_computing_the_network(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.training.toy import mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.contracts import StackInputs
+from ut_tf.layers.transition import Transition
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -45,6 +46,15 @@ class Spread(TrainDepth):
         return steps - with_gradient, with_gradient
 
 
+class Priced(Transition):
+    """Adds a loss at every step."""
+
+    def call(self, x: Any, **options: Any) -> Any:
+        output = super().call(x, **options)
+        self.add_loss(tf.reduce_sum(tf.square(output)))
+        return output
+
+
 class Beyond(Told):
     """Draws more steps with gradient than it says."""
 
@@ -56,13 +66,14 @@ def _own_depths(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"told": Told, "spread": Spread, "beyond": Beyond}
     for name, depth in own.items():
         monkeypatch.setitem(registry.train_depths._registered, name, (depth, __file__))
+    monkeypatch.setitem(registry.transitions._registered, "priced", (Priced, __file__))
 
 
 INPUTS = tf.random.stateless_normal([2, 5, 16], [1, 2])
 TARGETS = tf.random.stateless_normal([2, 5, 16], [3, 4])
 
 
-def _recurrence(train_depth: str = "told") -> Recurrence:
+def _recurrence(train_depth: str = "told", transition: str = "fc") -> Recurrence:
     config = UniversalTransformerConfig(
         hidden_size=16,
         filter_size=32,
@@ -71,6 +82,7 @@ def _recurrence(train_depth: str = "told") -> Recurrence:
         step_encoding="none",
         dropout=0.0,
         train_depth=train_depth,
+        transition=transition,
     )
     recurrence = make_recurrence(config.resolved())
     recurrence.build([None, None, 16])
@@ -118,6 +130,19 @@ def test_one_trace_serves_all_depths() -> None:
         depths.append(float(call(tf.constant([without, 2], tf.int64))))
     assert depths == [without + 2.0 for without in range(8)]
     assert call.experimental_get_tracing_count() == 1
+
+
+def test_losses_of_all_steps_leave_the_loop() -> None:
+    unrolled, looped = _recurrence("fixed", "priced"), _recurrence("told", "priced")
+    looped.set_weights(unrolled.get_weights())
+
+    def loss(layer: Recurrence) -> Any:
+        given = StackInputs(update=tf.constant([0, 3], tf.int64))
+        layer(INPUTS, given=given, training=True)
+        return tf.add_n(layer.losses)
+
+    sums = [float(tf.function(loss, autograph=False)(layer)) for layer in (unrolled, looped)]
+    assert sums[0] > 0 and sums[1] == pytest.approx(sums[0], rel=1e-5)
 
 
 def test_more_steps_with_gradient_than_declared_are_refused() -> None:
