@@ -37,6 +37,7 @@ from ut_tf.inference.translator import Translator
 from ut_tf.insights import thinker
 from ut_tf.notices import printable
 from ut_tf.search.config import DecodeConfig
+from ut_tf.serving.batching import Batcher
 from ut_tf.serving.export import export_run
 from ut_tf.serving.served_model import ServedModel
 from ut_tf.sharing.loading import LoadedModel
@@ -107,7 +108,9 @@ class Ways:
             self.run, folder / "export", decode=DECODE, signatures=signatures, warmup=False
         )
         self._served = ServedModel(export, 1)
-        self._server = self._open.enter_context(served(self._served, max_batch_size=8))
+        self._server = self._open.enter_context(
+            served(self._served, batcher=Batcher(max_batch_size=8))
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -87,10 +87,13 @@ def test_parts_from_the_users_folder_are_planned(
     (tmp_path / "planned_parts").mkdir()
     (tmp_path / "planned_parts" / "__init__.py").write_text(OWN_PARTS)
     flags = ["--problem=algorithmic_reverse_decimal40", "--hparams_set=ut_tiny", "--plan"]
-    flags += [f"--output_dir={tmp_path / 'run'}", "--plan_args=vocab_size=20,length=5,longest=6"]
+    flags += [f"--output_dir={tmp_path / 'run'}"]
 
     def counts(hparams: str, *more: str) -> tuple[int, str]:
-        own = SMALL.replace("filter_size=24", hparams) + ",batch_unit=examples,batch_size=4"
+        own = (
+            SMALL.replace("filter_size=24", hparams)
+            + ",batch_unit=examples,batch_size=4,max_length=9"
+        )
         assert trainer.main([*flags, f"--hparams={own}", *more]) == 0
         _, _, rows = capsys.readouterr().out.partition("parameters")
         operations = rows.partition("an update")[2].split("FLOP")[0]
