@@ -97,12 +97,14 @@ def _data(run: Run, notes: list[str]) -> tuple[ProblemSpec, Counter[int]]:
     """Returns the spec, and how many examples have which length, as far as it is known; notes what
     was assumed.
     """
+    from ut_tf.data.prepared import NotPreparedError
+
     problem = run.make_problem()
     try:
         spec = problem.spec(run.data_dir)
         pools = problem.example_pools(run.data_dir, run.seed, 0)
         table = pools.pool(0) if pools else problem.examples("train", run.data_dir, run.seed)
-    except UserError as error:
+    except NotPreparedError as error:
         return _without_data(run, problem, notes, error), Counter()
     if pools and pools.count > 1:
         notes.append(_POOLED.format(pools.count))

@@ -85,6 +85,7 @@ def unavailable(name: str, missing: str, nearest: str) -> NoReturn:
     )
 
 
-HPARAMS_SETS: Mapping[str, Entry] = _sets(_FILES) | _sets((_TENSOR2TENSOR,))
-TENSOR2TENSOR = frozenset(_sets((_TENSOR2TENSOR,)))
+_THEIRS = _sets((_TENSOR2TENSOR,))
+HPARAMS_SETS: Mapping[str, Entry] = _sets(_FILES) | _THEIRS
+TENSOR2TENSOR = frozenset(_THEIRS)
 """Names of tensor2tensor's own sets."""

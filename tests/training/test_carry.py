@@ -23,7 +23,10 @@ from tests.training.toy import (
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.objective import Call, Sums, Supervision, final
+from ut_tf.training.plan import BatchShape, make_plan
 from ut_tf.training.trainer import train
 
 
@@ -124,3 +127,19 @@ def test_another_supervision_refuses_a_carry(tmp_path: Path) -> None:
     train(run)
     with pytest.raises(UserError, match="2 tensors"):
         train(toy_run(tmp_path, supervision="final", train_steps=4))
+
+
+def test_a_training_that_carries_is_planned() -> None:
+    spec, batch = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True), BatchShape(4, 3, 3)
+    small = "hidden_size=8,filter_size=8,num_heads=1,num_steps=2"
+    plain, carrying = (
+        make_plan(
+            make_hparams("ut_tiny", small + more),
+            spec,
+            [batch],
+            batch,
+            tf.distribute.get_strategy(),
+        )
+        for more in ("", ",supervision=drift")
+    )
+    assert carrying.flop == plain.flop > 0

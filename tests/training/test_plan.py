@@ -12,6 +12,7 @@ import tensorflow as tf
 from tests.bin.quick_commands import call_commands
 from ut_tf.bin import trainer
 from ut_tf.bin.training_plan import duration, plan_text
+from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_model
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -109,7 +110,7 @@ def test_parts_from_the_users_folder_are_planned(
 
 def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_free_memory", lambda: 10**6)
-    with pytest.raises(plans.UserError, match=r"0\.0 GB: lower `hidden_size`=1024"):
+    with pytest.raises(UserError, match=r"0\.0 GB: lower `hidden_size`=1024"):
         largest = largest_batch(make_hparams("ut_base").training, SPEC)
         make_plan(make_hparams("ut_base"), SPEC, [largest], largest, tf.distribute.get_strategy())
 
@@ -136,6 +137,19 @@ def test_a_plan_uses_the_data_that_is_there(tmp_path: Path) -> None:
     # Where the data are gone, the run's own sizes do.
     after = text(data_dir=tmp_path / "empty")
     assert "assumed: every example" in after and "vocabularies" not in after
+
+
+def test_damaged_data_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run.plan("algorithmic_reverse_decimal40", "ut_tiny", output_dir=str(tmp_path / "run"))
+
+    def damaged(*_: Any) -> Any:
+        raise UserError("words.txt is damaged")
+
+    monkeypatch.setattr(type(run.make_problem()), "spec", damaged)
+    with pytest.raises(UserError, match=r"words\.txt is damaged"):
+        plan_text(run, SimpleNamespace(train_steps=1), tf.distribute.get_strategy())
 
 
 def test_a_plan_before_any_data_counts_the_network_of_the_problem(

@@ -12,9 +12,11 @@ full: a smaller batch is, and its time grows with the operations in the graphs o
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -108,8 +110,10 @@ class RandomTraining:
 
     def graph(self, batch: BatchShape) -> Any:
         """Returns the tf.Graph of an update on a batch of just this shape."""
+        features = self.features(batch)
+        (carry,) = self._step.start([features])
         function = tf.function(self._step._run_whole, autograph=False)
-        return function.get_concrete_function(self.features(batch), ()).graph
+        return function.get_concrete_function(features, carry).graph
 
     def update(self, batch: BatchShape) -> Any:
         """Updates the weights by a batch for each replica; waits for the end and returns the
@@ -166,7 +170,7 @@ def make_plan(
       strategy: on whose devices the update runs.
 
     Raises:
-      UserError: the weights alone, or one example, do not fit this machine's memory.
+      UserError: weights, gradients and moments do not fit the free memory of this machine.
     """
     training = hparams.training
     copies = 4 + bool(training.average_decay) + (training.accumulate_steps > 1)
@@ -293,5 +297,12 @@ def _kept(trained: RandomTraining, training: TrainingConfig) -> int:
 
 
 def _free_memory() -> int:
-    """Returns the bytes that this machine has free."""
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Returns the bytes that this machine has free, or could free."""
+    try:
+        # What holds files for later reading counts as free here, and not in os.sysconf.
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    if found is not None:
+        return 1024 * int(found[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -27,7 +27,7 @@ from ut_tf.problems.lambada.reading import LambadaRC
 
 def test_reading_asks_with_the_last_sentence(tmp_path: Path) -> None:
     passages = (
-        "zork sat . he saw the cat and zork\nzork sat . he saw blob\n`` he sat . '' zork saw"
+        "zork sat . he saw the cat and zork\nzork sat . blob saw blob\n`` he sat . '' zork saw"
         " he\nall one cat\n"
     )
     write_archive(tmp_path / "tmp", validation=passages, vocabulary=VOCABULARY + "``\t1\n''\t1\n")
@@ -39,8 +39,8 @@ def test_reading_asks_with_the_last_sentence(tmp_path: Path) -> None:
     # Marks that close a sentence belong to it, not to the question.
     assert said[2] == "`` he sat . '' <end> <unknown-1> saw <end>"
     symbols = symbols_of(problem, data_dir)
-    # The second passage's word is not in the context, the last passage has no context but its own
-    # beginning.
+    # The second passage's word stands in the question alone, the last passage has no context but
+    # its own beginning.
     assert [symbols[number] for number in batch["targets"].numpy()] == ["<unknown-1>", "", "he", ""]
     assert said[3].endswith("<end> <end>")
 
