@@ -121,7 +121,7 @@ def training_flop(
     """The matrix multiplications of one forward and backward pass, in FLOP.
 
     Args:
-      network: of a fixed depth.
+      network: of a fixed depth, whose states are the block's outputs (recurrence=basic).
       spec: of the problem.
       batch: examples.
       length: of the padded inputs; 0 without inputs.
@@ -240,13 +240,18 @@ def shape_of(batch: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def check(hparams: HParams) -> None:
-    """Raises UserError where the depth, and so the number of operations, is not known beforehand,
-    or batches are added up.
+    """Raises UserError where the number of operations is not known beforehand, or batches are
+    added up.
     """
     if hparams.network.halting != "none" or hparams.network.steps_per_position:
         raise UserError(
             "hparams: FLOP are counted for a fixed depth; set halting=none and"
             " steps_per_position=0."
+        )
+    if hparams.network.recurrence != "basic":
+        raise UserError(
+            f"recurrence={hparams.network.recurrence}: the FLOP of a cell are not counted; set"
+            " recurrence=basic."
         )
     if hparams.training.accumulate_steps > 1:
         raise UserError(
