@@ -152,3 +152,10 @@ def test_the_configurations_halt_and_skip() -> None:
     assert can_skip_halted(recurrence.recurrent_step, recurrence.halting_unit)
     times = results(model, training=True)[0][1]
     assert len(set(times[0].numpy())) > 1
+
+
+def test_kept_keys_are_rotated_as_the_step_moves_them() -> None:
+    options = {"position": "rotary", "halting": "basic", "act_halting_bias_init": -0.5}
+    compact, dense = (made(**options, halting_compute=compute) for compute in ("auto", "dense"))
+    for one, other in zip(results(compact, False)[0], results(dense, False)[0], strict=True):
+        assert_close(one, other, 3e-5)

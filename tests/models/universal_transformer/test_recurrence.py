@@ -174,3 +174,13 @@ def test_the_ponder_cost_reaches_the_halting_unit(form: str) -> None:
         cost = called(recurrence, states(2, 4, 8), tf.ones([2, 4]))[1].ponder_cost()
     gradient = tape.gradient(cost, recurrence.halting_unit.linear.bias.value)
     assert gradient is not None and float(tf.abs(gradient[0])) > 0
+
+
+@pytest.mark.parametrize("compute", ["dense", "compact"])
+def test_an_example_that_has_its_steps_waits(compute: str) -> None:
+    by_length = made(steps_per_position=1.0, halting_compute=compute)
+    inputs, mask = states(2, 4, 8), tf.constant([[1.0, 1.0, 0.0, 0.0], [1.0] * 4])
+    together, details = called(by_length, inputs, mask, steps=tf.constant([2, 4]))
+    assert details.ponder_times[:, 0].numpy().tolist() == [2.0, 4.0]
+    alone = called(by_length, inputs[:1], mask[:1], steps=tf.constant([2]))[0]
+    assert_close(together[:1, :2], alone[:, :2], 1e-6)
