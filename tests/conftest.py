@@ -101,6 +101,15 @@ def eagerly(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
+def eager() -> Iterator[None]:
+    """Without graphs, where other tests run the same with them."""
+    from tests.eager import eager_functions
+
+    with eager_functions():
+        yield
+
+
+@pytest.fixture
 def rewritten_graphs() -> Iterator[None]:
     """Graphs as TensorFlow rewrites them for speed, which are those that users run."""
     before = _rewrite_graphs(True)

@@ -9,7 +9,8 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import save
+from tests.eager import eager_functions
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter, trainer, trainer_flags
 from ut_tf.bin import eval as eval_command
@@ -71,14 +73,15 @@ PARTS = ("my_cell", "my_injection", "my_levels", "my_transition", "my_halting", 
 SET = "my_set"
 # They need a model, however it was trained.
 UNTRAINED = ("my_strategy", "my_exit")
+# One that trains, one that measures and one that searches in another way; the others' are slow.
+QUICK = ("my_problem", "my_method", "my_exit")
 # By the folder of an example: the data that it draws by default, and how much is enough here.
 FEWER = {"my_problem": {"(10_000, [seed": "(64, [seed", "(200, [-1": "(8, [-1"}}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eagerly: None) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty working directory; what is registered and imported is forgotten afterwards."""
-    del eagerly
     monkeypatch.chdir(tmp_path)
     for known in vars(registry).values():
         if isinstance(known, registry.Registry):
@@ -86,6 +89,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eagerly: None) -> It
     yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] in SECTIONS]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def eagerly_where_quick(name: str) -> Iterator[None]:
+    """The quick examples run without graphs; the slow ones with them."""
+    with eager_functions() if name in QUICK else nullcontext():
+        yield
 
 
 def _write(section: Section, folder: Path) -> None:
@@ -135,6 +145,7 @@ def _run(line: str, section: Section, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
+@pytest.mark.usefixtures("eager")
 def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> None:
     section = SECTIONS[name]
     _write(section, folder)
@@ -149,6 +160,7 @@ def test_the_command_of_a_part_makes_a_model_of_it(name: str, folder: Path) -> N
     assert name in {type(part).__module__ for part in used}
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_command_of_a_set_makes_a_model_of_its_values(folder: Path) -> None:
     section = SECTIONS[SET]
     _write(section, folder)
@@ -159,7 +171,12 @@ def test_the_command_of_a_set_makes_a_model_of_its_values(folder: Path) -> None:
     assert "GRUCell" in {type(part).__name__ for part in model._flatten_layers()}
 
 
-@pytest.mark.parametrize("name", UNTRAINED)
+def _slow_but_quick(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.usefixtures("eagerly_where_quick")
+@pytest.mark.parametrize("name", _slow_but_quick(UNTRAINED))
 def test_an_example_that_changes_no_training_goes_through_the_other_commands(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,8 +194,9 @@ def test_an_example_that_changes_no_training_goes_through_the_other_commands(
     _run_all(section, commands, folder, monkeypatch, capsys)
 
 
+@pytest.mark.usefixtures("eagerly_where_quick")
 @pytest.mark.parametrize(
-    "name", [name for name in SECTIONS if name not in (*PARTS, SET, *UNTRAINED)]
+    "name", _slow_but_quick(name for name in SECTIONS if name not in (*PARTS, SET, *UNTRAINED))
 )
 def test_an_example_goes_through_its_commands(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

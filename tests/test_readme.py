@@ -11,12 +11,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.eager import eager_functions
 from ut_tf import registry
 from ut_tf.bin import (
     avg_checkpoints,
@@ -100,15 +98,6 @@ def _expand(pattern: str) -> list[str]:
     ]
 
 
-@pytest.fixture
-def eager() -> Iterator[None]:
-    """Runs Keras without graphs, whose tracing and compilation take most of a tiny fit's time:
-    tests/models/test_keras_uses.py and test_keras_models.py run the same calls with them.
-    """
-    with eager_functions():
-        yield
-
-
 def _smaller(source: str, changes: dict[str, str]) -> str:
     """The Python of a page with less data and fewer updates."""
     for usual, fewer in changes.items():
@@ -157,23 +146,24 @@ def test_the_first_lines_start_quietly(tmp_path):
     assert done.stdout + done.stderr == ""
 
 
-by_page = pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page != README and _blocks(page, "python")],
-    ids=lambda page: page.name,
-)
+WITH_PYTHON = [page for page in PAGES if page != README and _blocks(page, "python")]
 # By the name of a page: what its Python draws, and how much is enough here.
 FEWER = {"keras.md": {"[128, 8]": "[32, 8]"}}
 
 
-@by_page
+@pytest.mark.parametrize(
+    # The page about Keras takes a minute; tests/models/test_keras_uses.py does what it shows.
+    "page",
+    [page for page in WITH_PYTHON if page.name != "keras.md"],
+    ids=lambda page: page.name,
+)
 @pytest.mark.usefixtures("eager")
 def test_the_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     run_python_of(page, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@by_page
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
 def test_the_python_in_the_docs_runs_in_graphs(page, tmp_path, monkeypatch):
     run_python_of(page, tmp_path, monkeypatch)
 

@@ -19,9 +19,12 @@ _VARIABLE = "KERAS_BACKEND"
 
 def check_backend() -> None:
     """Raises UserError where Keras has, or would begin with, another backend than TensorFlow."""
-    backend, place, remedy = _chosen()
     loaded = _loaded()
-    if loaded == TENSORFLOW or (loaded is None and backend == TENSORFLOW):
+    # Every look-up of a name comes here: the file of Keras is read only until Keras is imported.
+    if loaded == TENSORFLOW:
+        return
+    backend, place, remedy = _chosen()
+    if loaded is None and backend == TENSORFLOW:
         return
     if loaded not in (None, backend):
         backend, place, remedy = str(loaded), "the program has chosen", "choose tensorflow"

@@ -44,6 +44,7 @@ def _layers_and(models: frozenset[str]) -> Any:
     return _cases(lambda case: case.repeats or (case.is_model and case.name not in models))
 
 
+OTHER_LAYERS = [case for case in CASES if not case.repeats and not case.is_model]
 by_case = _cases(lambda case: case.repeats and (case.is_model or case.is_stack))
 
 
@@ -123,12 +124,27 @@ def test_configuration_and_checkpoint_make_the_same_layer(
     np.testing.assert_array_equal(case.call(copy, tensors(case), False), expected)
 
 
-@_layers_and(FITTED)
+@_cases_of(FITTED)
 def test_compiled_fit_lowers_the_loss(case: Case) -> None:
+    check_fit(case, run_eagerly=False)
+
+
+@pytest.mark.parametrize("case", OTHER_LAYERS, ids=lambda case: case.name, scope="module")
+def test_fit_lowers_the_loss(case: Case) -> None:
+    """Without a graph, which takes longer to make than eight updates."""
+    check_fit(case, run_eagerly=True)
+
+
+def check_fit(case: Case, run_eagerly: bool) -> None:
     keras.utils.set_random_seed(2)
     probe = made(case)
     # SGD is the optimizer that is quickly compiled; large gradients would throw it off.
-    probe.compile(keras.optimizers.SGD(0.05, clipnorm=1.0), loss="mse", jit_compile=False)
+    probe.compile(
+        keras.optimizers.SGD(0.05, clipnorm=1.0),
+        loss="mse",
+        jit_compile=False,
+        run_eagerly=run_eagerly,
+    )
     before = probe(tensors(case)).numpy()
     target = case.target(before)
     probe.fit(case.inputs, target, epochs=8, batch_size=len(target), verbose=0)

@@ -114,6 +114,7 @@ class CopyModel:
         )
 
 
+@pytest.mark.usefixtures("eager")
 def test_teacher_forced_and_greedy_give_the_same_shares_here() -> None:
     sets = [
         EvaluationSet("forced", "test", "teacher_forced"),
@@ -248,6 +249,7 @@ class OddsModel:
 
 
 @pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
+@pytest.mark.usefixtures("eager")
 def test_the_last_word_is_judged_for_itself_whatever_the_padding(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +292,7 @@ def test_last_words_that_do_not_stand_before_have_no_figure_of_their_context(
 
 
 @pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
+@pytest.mark.usefixtures("eager")
 def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +314,7 @@ def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
     )
 
 
+@pytest.mark.usefixtures("eager")
 def test_intervals_and_numbers_of_examples_by_set() -> None:
     sets = [
         EvaluationSet("forced", "test", "teacher_forced"),

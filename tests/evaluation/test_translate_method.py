@@ -72,6 +72,7 @@ def test_the_text_is_scored_against_the_references() -> None:
     assert model.traces == traced
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_problem_may_measure_its_texts_itself() -> None:
     class Exact(Numbers):
         def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float]:
@@ -90,6 +91,7 @@ def test_a_problem_may_measure_its_texts_itself() -> None:
     assert found.intervals == {"dev/exact_match": wilson(4, 5)}
 
 
+@pytest.mark.usefixtures("eager")
 def test_what_is_scored_has_intervals_by_ut_eval_alone() -> None:
     class Many(Numbers):
         def text_pairs(self, split: str, data_dir: Path) -> tuple[list[str], list[str]]:

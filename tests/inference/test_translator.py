@@ -85,6 +85,7 @@ def test_answers_come_in_the_order_of_the_texts(options: str, read_ahead: int) -
     assert [one.text for (one,) in found] == lines
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_answer_is_there_as_soon_as_its_batch_is_done() -> None:
     taken: list[int] = []
 
@@ -180,6 +181,7 @@ def stories(tmp_path: Path) -> StoryCodec:
     return StoryCodec(tmp_path, "facts", 70)
 
 
+@pytest.mark.usefixtures("eager")
 def test_classes_are_answered_by_words_with_log_probabilities(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(n_best=2, batch_size=2))
     texts = [
@@ -246,12 +248,14 @@ def test_many_translators_are_no_reason_to_warn_of_retracing(
     assert "retracing" not in caplog.text
 
 
+@pytest.mark.usefixtures("eager")
 def test_more_outputs_than_classes_are_all_classes(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig(beam_size=10, n_best=10))
     assert [len(pair) for pair in ours.translate([("", "where"), ("", "")])] == [4, 4]
 
 
 @pytest.mark.usefixtures("stories")
+@pytest.mark.usefixtures("eager")
 def test_of_a_long_story_as_tokens_the_end_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

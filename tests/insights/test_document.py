@@ -25,6 +25,8 @@ from ut_tf.insights.observed import observe
 from ut_tf.models.universal_transformer.exit_rules import StateDifference
 from ut_tf.problems.algorithmic.problem import Algorithmic
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 STORY = "1 Mary moved to the kitchen.\n2 John left.\n3 Where is Mary?"
 TINY_ACT = "hidden_size=8,filter_size=8,num_heads=2,transition=fc,act_max_steps=4"
 

@@ -18,6 +18,8 @@ from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 from ut_tf.symbols import END_ID
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
 DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
@@ -58,7 +60,8 @@ def test_logits_and_losses(name: str) -> None:
     ("label", "options"),
     [
         ("greedy", {"beam_size": 1}),
-        ("beam4", {"beam_size": 4, "alpha": 0.6}),
+        # The best of those below.
+        pytest.param("beam4", {"beam_size": 4, "alpha": 0.6}, marks=pytest.mark.slow),
         ("beam4_all", {"beam_size": 4, "alpha": 0.6, "n_best": 4}),
     ],
 )

@@ -32,36 +32,30 @@ def references(network: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """The imported runs, loaded from their directories alone."""
-    made = {}
-    for network in NETWORKS:
-        folder = tmp_path_factory.mktemp(network)
-        import_run(
-            TRAINED / network,
-            folder / "run",
-            target_space_id=1,
-            data_dir=folder / "data",
-            tmp_dir=folder / "tmp",
-        )
-        shutil.rmtree(folder / "data")
-        made[network] = Run.load(folder / "run")
-    return made
+def imported(network: str, folder: Path) -> Run:
+    """Returns the imported run, loaded from its directory alone."""
+    import_run(
+        TRAINED / network,
+        folder / "run",
+        target_space_id=1,
+        data_dir=folder / "data",
+        tmp_dir=folder / "tmp",
+    )
+    shutil.rmtree(folder / "data")
+    return Run.load(folder / "run")
 
 
 @pytest.mark.slow  # The commands below translate with the Transformer in every run of the tests.
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_trained_network_translates_as_tensor2tensor_does(
-    network: str, runs: dict[str, Run]
-) -> None:
+def test_a_trained_network_translates_as_tensor2tensor_does(network: str, tmp_path: Path) -> None:
     expected = references(network)
     right = sum(entry["greedy"]["text"] == entry["target"] for entry in expected)
     assert right >= len(expected) // 3  # It has learnt something.
     lines = [(entry["source"],) for entry in expected]
+    run = imported(network, tmp_path)
     for label, options in (("greedy", {"beam_size": 1}), ("beam4", {"beam_size": 4, "alpha": 0.6})):
         config = DecodeConfig(**options, extra_length=10, wide_ends=True)
-        translator = Translator.from_run(runs[network], "last", config)
+        translator = Translator.from_run(run, "last", config)
         for entry, (best, *_) in zip(expected, translator.translate(lines), strict=True):
             theirs = entry[label]["text"]
             if label == "beam4":
@@ -71,6 +65,7 @@ def test_a_trained_network_translates_as_tensor2tensor_does(
                 assert ours == pytest.approx(other, abs=LARGEST_DIFFERENCE), "no tie"
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_commands_of_a_user_of_tensor2tensor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,8 +88,8 @@ def test_the_commands_of_a_user_of_tensor2tensor(
     assert out.read_text().splitlines() == [entry["beam4"]["text"] for entry in expected]
 
 
-def test_a_run_with_a_vocabulary_alone_is_not_trained_on(runs: dict[str, Run]) -> None:
-    run = runs["transformer"]
+def test_a_run_with_a_vocabulary_alone_is_not_trained_on(tmp_path: Path) -> None:
+    run = imported("transformer", tmp_path)
     assert run.problem == "translate_files"
     run.prepare()
     with pytest.raises(UserError, match="no training text: name its files with `source_files`"):

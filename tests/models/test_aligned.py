@@ -182,6 +182,7 @@ def translator(puzzle_run: Run) -> Translator:
     return Translator.from_run(puzzle_run, config=DecodeConfig(n_best=3))
 
 
+@pytest.mark.usefixtures("eager")
 def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Translator) -> None:
     answers = list(translator.translate([(PUZZLES[0],), ("",), (PUZZLES[2],)]))
     # There is one output, however many are asked for.
@@ -211,6 +212,7 @@ def test_an_exported_model_answers_alike(
     assert pondered["ponder_times"].shape == (3, 16) and pondered["ponder_times"].numpy().min() >= 1
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_model_that_comes_with_the_package_solves_a_puzzle() -> None:
     solver = ut_tf.load("sudoku4")
     assert solver.answer("132. .231 2.13 314.") == "1324 4231 2413 3142"

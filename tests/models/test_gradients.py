@@ -17,6 +17,8 @@ from ut_tf import registry
 from ut_tf.data.problem import ProblemSpec
 from ut_tf.metrics.losses import smoothed_cross_entropy
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 SYMBOLS = np.random.default_rng(0).integers(2, 50, (4, 12)).astype(np.int32)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 50)
 PAIRS = ProblemSpec("tokens", "tokens", 50, 50, shared_vocab=True)

@@ -56,7 +56,8 @@ def _influence(model: Any, position: int) -> np.ndarray:
     ("form", "spec", "halted_states"),
     [
         *((form, SPEC, "copy") for form in FORMS),
-        *((form, LANGUAGE, "copy") for form in ("basic", "global", "random")),
+        *((form, LANGUAGE, "copy") for form in ("basic", "global")),
+        pytest.param("random", LANGUAGE, "copy", marks=pytest.mark.slow),
         ("basic", SPEC, "transform"),
         *(
             pytest.param(form, SPEC, "transform", marks=pytest.mark.slow)
@@ -65,6 +66,7 @@ def _influence(model: Any, position: int) -> np.ndarray:
     ],
     ids=lambda value: value if isinstance(value, str) else f"inputs={value.inputs}",
 )
+@pytest.mark.usefixtures("eager")
 def test_no_target_reaches_an_earlier_logit(
     form: str, spec: ProblemSpec, halted_states: str
 ) -> None:
@@ -78,6 +80,7 @@ def test_no_target_reaches_an_earlier_logit(
 
 
 @specs
+@pytest.mark.usefixtures("eager")
 def test_the_mean_over_the_sequence_sees_later_targets(spec: ProblemSpec) -> None:
     """What tensor2tensor does, and why it is not the default; here its effect on the first logits
     can be measured.
@@ -116,6 +119,7 @@ def test_a_search_finds_the_score_of_the_given_targets(form: str, spec: ProblemS
 
 
 @pytest.mark.parametrize("padding_ponders", [False, True])
+@pytest.mark.usefixtures("eager")
 def test_padding_and_batch_mates_do_not_change_the_mean_so_far(padding_ponders: bool) -> None:
     model = _model("global", SPEC, padding_ponders=padding_ponders)
     together = model({"inputs": INPUTS[:1], "targets": TARGETS[2:]})

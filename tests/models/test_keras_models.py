@@ -80,6 +80,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Path, 
     return model, path, model({"inputs": symbols, "targets": symbols}).numpy()
 
 
+@pytest.mark.slow
 def test_saved_models_and_parts_are_loaded_in_a_fresh_process(saved: Any, tmp_path: Path) -> None:
     _, path, logits = saved
     answer = tmp_path / "logits.npy"
@@ -138,6 +139,7 @@ def test_a_model_is_exported_and_reloaded(
     check_export(model, features, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_fitted_model_is_exported_and_reloaded(saved: Any, tmp_path: Path) -> None:
     check_export(saved[0], {"inputs": ids(6, 5), "targets": ids(6, 4)}, tmp_path)
 

@@ -69,7 +69,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Any, 
         keras.callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False),
         keras.callbacks.TensorBoard(folder / "logs", histogram_freq=1),
     ]
-    model = compiled(make_model())
+    # Some updates are sooner computed than their graph is made.
+    model = compiled(make_model(), run_eagerly=True)
     history = model.fit(
         dataset,
         epochs=5,

@@ -419,6 +419,7 @@ assert not {name for name in sys.modules if name.split(".")[0] == "ut_tf"}
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_this_package_answers_the_same(beam, tmp_path):
     moved = shutil.copytree(beam.folder, tmp_path / "1")
     outputs, _ = beam.decoded(["abc", "j"], BEAM)
@@ -433,6 +434,7 @@ def test_a_process_without_this_package_answers_the_same(beam, tmp_path):
     assert done.stdout.strip() == str([[text.decode() for text in row] for row in outputs])
 
 
+@pytest.mark.slow
 def test_smaller_forms_answer_nearly_the_same(questions, tmp_path):
     texts = {"story": ["abc", "j", "aaaaaaaa", "cc", "hij"], "question": ["d", "b", "hhh", "a", ""]}
     folders = {"float32": questions.folder}

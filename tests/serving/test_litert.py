@@ -75,6 +75,7 @@ def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
     assert len(times) > 1
 
 
+@pytest.mark.slow
 def test_a_classifier_in_int8(tmp_path):
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,input_start_symbol=true")
     exact = export_litert(run, tmp_path / "litert")
@@ -90,6 +91,7 @@ def test_a_classifier_in_int8(tmp_path):
     np.testing.assert_allclose(quantized, answer["logits"], atol=0.3)
 
 
+@pytest.mark.slow
 def test_a_language_model_has_steps_alone(tmp_path):
     run = toy.untrained_run(tmp_path, "letter_language", "act_max_steps=4")
     lite = runners(export_litert(run, tmp_path / "litert"))

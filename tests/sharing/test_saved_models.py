@@ -77,6 +77,7 @@ def copy(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 def test_another_process_computes_and_answers_the_same(
     run: Run, saved: Path, tmp_path: Path
 ) -> None:
@@ -186,6 +187,7 @@ class DigitsOf04(TextCodec):
             yield (line.replace(" ", ""),)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_codec_written_for_0_4_refuses_what_its_read_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,6 +14,8 @@ from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.run import Run
 from ut_tf.sharing.places import model_folder, shipped_models
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 MOST_BYTES = 2_000_000
 STORY = """Anna went to the cellar.
 Boris moved to the studio.

@@ -107,6 +107,7 @@ def load(
 
 
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.usefixtures("eager")
 def test_the_model_gives_the_same_logits_and_ponders_as_long(name: str, load: Any) -> None:
     arrays = _arrays(name)
     model = ut_tf.load_model(load(name))

@@ -129,6 +129,7 @@ def test_another_supervision_refuses_a_carry(tmp_path: Path) -> None:
         train(toy_run(tmp_path, supervision="final", train_steps=4))
 
 
+@pytest.mark.slow
 def test_a_training_that_carries_is_planned() -> None:
     spec, batch = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True), BatchShape(4, 3, 3)
     small = "hidden_size=8,filter_size=8,num_heads=1,num_steps=2"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.eager import eager_functions
 from tests.training.toy import Killed, ToyCopy, kill, lines, losses, saved_weights, stop_at, toy_run
 from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet
@@ -119,9 +120,10 @@ FULL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A trained run that nothing stopped, with a log point every third update."""
+    """A trained run that nothing stopped, with a log point every third update; without graphs."""
     run = toy_run(tmp_path_factory.mktemp("whole"), eval_frequency=5)
-    train(run, log_frequency=3)
+    with eager_functions():
+        train(run, log_frequency=3)
     return run
 
 
@@ -151,6 +153,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_signal_saves_and_the_same_call_goes_on(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,6 +305,7 @@ def test_the_lowest_loss_decides_between_equally_good_checkpoints(
     assert CheckpointStore(tmp_path).best_step() == 4
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
     whole: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +338,7 @@ def test_a_full_disk_stops_with_the_checkpoint_before_it(
     assert train(run).step == 20
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_average_is_evaluated_but_not_trained_on(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,9 @@ class Declaration:
         return None
 
 
+_UNDECLARED = Declaration()
+
+
 def option(default: Any, text: str = "", **declared: Any) -> Any:
     """A field of a configuration, or an option of a part (``part_options.py``).
 
@@ -125,7 +128,7 @@ def option(default: Any, text: str = "", **declared: Any) -> Any:
 
 def declaration(field: dataclasses.Field[Any]) -> Declaration:
     """The declaration of a field."""
-    declared: Declaration = field.metadata.get(_DECLARATION, Declaration())
+    declared: Declaration = field.metadata.get(_DECLARATION, _UNDECLARED)
     return declared
 
 
@@ -191,6 +194,12 @@ def choices_of(field: dataclasses.Field[Any], annotation: Any) -> tuple[Any, ...
     declared = declaration(field)
     if declared.names_of is not None:
         return (*declared.besides, *getattr(registry, declared.names_of).names())
+    return _literals_of(annotation)
+
+
+@functools.cache
+def _literals_of(annotation: Any) -> tuple[Any, ...]:
+    """The values of the literal in a type; none where there is none, and of tuples."""
     if typing.get_origin(annotation) is tuple:
         return ()
     literals = [

@@ -163,6 +163,8 @@ class HParams:
         return cls.from_dict(json.loads(text))
 
     def _with(self, values: dict[str, Any], mistakes: list[str], parse: bool) -> Self:
+        if not values and not mistakes:
+            return self
         sections: dict[str, Config] = {"network": self.network, "training": self.training}
         known = {*fields_of(type(self.network)), *fields_of(TrainingConfig)}
         for name in values:

@@ -30,6 +30,8 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 PLAIN: dict[str, Any] = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_layers": 2}
 SMALL: dict[str, Any] = {**PLAIN, "memory_size": 3}
 SEQUENCES = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)

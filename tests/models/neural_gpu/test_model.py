@@ -20,6 +20,8 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 SIZES: dict[str, Any] = {"hidden_size": 6, "image_width": 2, "num_layers": 2}
 TARGETS = np.array([[3, 4, 5, 6, 1], [8, 2, 1, 0, 0], [5, 5, 5, 1, 0]], np.int32)
 BOTH = pytest.mark.parametrize("kind", [NeuralGPU, ExtendedNeuralGPU])

@@ -189,8 +189,17 @@ def test_replicas_and_accumulated_batches_draw_the_same(
     )
 
 
+@pytest.mark.slow
 def test_xla_trains_drawn_depths(tmp_path: Path) -> None:
-    changes = {"model": "universal_transformer", "train_depth": "spread", "dropout": 0.0}
+    # Batches of one shape, each of which would be compiled for itself.
+    changes = {
+        "model": "universal_transformer",
+        "train_depth": "spread",
+        "dropout": 0.0,
+        "batch_unit": "examples",
+        "batch_size": 8,
+        "min_length_bucket": 8,
+    }
     plain, _ = run_steps(toy_run(tmp_path, **changes), 3)
     compiled, _ = run_steps(toy_run(tmp_path, jit_compile=True, **changes), 3)
     assert [report.loss for report in compiled] == pytest.approx(
