@@ -38,6 +38,7 @@ GREEDY = DecodeConfig(beam_size=1, extra_length=6)
 SAMPLING = DecodeConfig(sampling=True, extra_length=6)
 
 rewritten = pytest.mark.usefixtures("rewritten_graphs")
+ALONE: dict[str, Any] = {"signatures": ("serving_default",), "warmup": False}
 PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 
@@ -110,9 +111,7 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
 
 @rewritten
 def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
-    greedy = Exported(
-        tmp_path, "letters", GREEDY, "halting=none", signatures=("serving_default",), warmup=False
-    )
+    greedy = Exported(tmp_path, "letters", GREEDY, "halting=none", **ALONE)
     assert list(greedy.loaded.signatures) == ["serving_default"]
     texts = BATCHES[2]
     outputs, scores = greedy.decoded(texts, GREEDY)
@@ -123,14 +122,7 @@ def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
 
 
 def test_samples_differ_from_request_to_request(tmp_path):
-    sampling = Exported(
-        tmp_path,
-        "letters",
-        SAMPLING,
-        "halting=none,num_steps=1",
-        signatures=("serving_default",),
-        warmup=False,
-    )
+    sampling = Exported(tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", **ALONE)
     answers = [
         tuple(sampling.loaded.ask("serving_default", inputs=["abcdef"] * 4)["outputs"])
         for _ in range(2)
