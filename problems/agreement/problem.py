@@ -77,9 +77,9 @@ class Agreement(Problem):
     """Base of both problems: the preparation of sentences and their table of examples.
 
     Args:
-      name: the problem's name, for messages.
       source: "table", "simplified", or "auto": whichever is found, else the table is downloaded.
       disjoint_splits: whether sentences for validation that are trained on, too, are left out.
+      name: the problem's name, for messages; empty: sva_ and the form.
     """
 
     _form: ClassVar[str] = ""
@@ -87,8 +87,10 @@ class Agreement(Problem):
     validated = 2000
     earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
-    def __init__(self, name: str, source: Source = "auto", disjoint_splits: bool = True) -> None:
-        self.name = name
+    def __init__(
+        self, source: Source = "auto", disjoint_splits: bool = True, name: str = ""
+    ) -> None:
+        self.name = name or f"sva_{self._form}"
         self.disjoint_splits = disjoint_splits
         self._source = source
         self._loaded: dict[tuple[Path, str], _Loaded] = {}
@@ -297,14 +299,6 @@ class SvaLanguageModeling(Agreement):
     method = "ranking"
     _form = "language_modeling"
 
-    def __init__(
-        self,
-        source: Source = "auto",
-        disjoint_splits: bool = True,
-        name: str = "sva_language_modeling",
-    ) -> None:
-        super().__init__(name, source, disjoint_splits)
-
     def example(
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example | str:
@@ -358,14 +352,6 @@ class SvaNumberPrediction(Agreement):
     selection_metric = ("error", "min")
     method = "classify"
     _form = "number_prediction"
-
-    def __init__(
-        self,
-        source: Source = "auto",
-        disjoint_splits: bool = True,
-        name: str = "sva_number_prediction",
-    ) -> None:
-        super().__init__(name, source, disjoint_splits)
 
     def read_of(self, dependency: Dependency) -> Sequence[str]:
         """The words before the verb."""

@@ -100,13 +100,7 @@ class Algorithmic(Problem):
         """
         del data_dir
         size = FIRST_SYMBOL_ID + self.base + (1 if self.operation == "addition" else 0)
-        return ProblemSpec(
-            inputs="tokens",
-            targets="tokens",
-            input_vocab_size=size,
-            target_vocab_size=size,
-            shared_vocab=True,
-        )
+        return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None

@@ -121,9 +121,7 @@ class LambadaRC(LambadaProblem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Returns words in, one of them out."""
         size = int(self._prepared(data_dir).summary["vocab_size"])
-        return ProblemSpec(
-            "tokens", "word", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
-        )
+        return ProblemSpec("tokens", "word", size, size, shared_vocab=True)
 
     def usual_spec(self) -> ProblemSpec:
         """Returns the size of the vocabulary that is asked for."""

@@ -162,9 +162,7 @@ class Translation(Problem):
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to tokens over one vocabulary, with the size that it really has."""
         size = int(self._prepared(data_dir).summary["vocab_size"])
-        return ProblemSpec(
-            "tokens", "tokens", input_vocab_size=size, target_vocab_size=size, shared_vocab=True
-        )
+        return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 
     def usual_spec(self) -> ProblemSpec:
         """Returns the size of the vocabulary that is asked for."""

@@ -42,7 +42,7 @@ class TeacherForced(PredictionMethod):
         return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
 
 
-class Aligned(PredictionMethod):
+class Aligned(TeacherForced):
     """The symbol at each position of the inputs: loss (nats per symbol), accuracy (share of the
     symbols), seq_accuracy (share of the examples whose every symbol is right).
     """
@@ -54,11 +54,8 @@ class Aligned(PredictionMethod):
     }
     headline = "seq_accuracy"
 
-    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
-        return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
 
-
-class LanguageModel(PredictionMethod):
+class LanguageModel(TeacherForced):
     """Each symbol, given those before it: loss (nats per symbol), perplexity, accuracy (share of
     the symbols).
     """
@@ -71,9 +68,6 @@ class LanguageModel(PredictionMethod):
     headline = "perplexity"
     # Of a whole vocabulary there are logits of each symbol.
     batch_tokens = 2048
-
-    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
-        return per_example.teacher_forced(logits, features["targets"], self.context.label_smoothing)
 
 
 class LastWord(PredictionMethod):
