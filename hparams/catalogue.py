@@ -55,11 +55,10 @@ def _sets(files: Iterable[str]) -> dict[str, Entry]:
 
 
 def _entry(name: str, values: Mapping[str, Any], written: Mapping[str, Any], group: str) -> Entry:
-    place = "ut_tf.hparams.catalogue"
     if "missing" in values:
         about = f"not available yet: use {values['nearest']}"
-        return Entry(f"{place}:unavailable", about, {"name": name, **values}, group)
-    return Entry(f"{place}:recipe", values["about"], _fields(values, written), group)
+        return Entry(f"{__name__}:unavailable", about, {"name": name, **values}, group)
+    return Entry(f"{__name__}:recipe", values["about"], _fields(values, written), group)
 
 
 def _fields(values: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:

@@ -367,10 +367,6 @@ def register_evaluation_method(name: str) -> Callable[[T], T]:
     return lambda value: evaluation_methods.register(name, value)
 
 
-def _nothing() -> None:
-    """Prepares nothing: a program that uses the library sees what TensorFlow says."""
-
-
 @contextmanager
 def before_user_code(action: Callable[[], None]) -> Iterator[None]:
     """Calls `action` before each import of user code in the body of the ``with`` statement."""
@@ -419,7 +415,8 @@ def import_user_code(usr_dir: str | Path) -> None:
             f"`usr_dir`={usr_dir}: Python cannot import {source}; the folder's name must be a"
             " Python identifier."
         )
-    _before_user_code.get(_nothing)()
+    # By default nothing: a program that uses the library sees what TensorFlow says.
+    _before_user_code.get(lambda: None)()
     module = importlib.util.module_from_spec(spec)
     sys.modules[folder.name] = module
     try:

@@ -18,14 +18,13 @@ import gzip
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf.data.chunks import chunks
 from ut_tf.errors import UserError, counted
-from ut_tf.storage.files import write_bytes, write_text
+from ut_tf.storage.files import write_bytes, write_parts, write_text
 
 # The texts of an example and, where it is scored, its target.
 Given = tuple[tuple[str, ...], str | None]
@@ -160,19 +159,8 @@ class Shards:
                 f"{self.folder}: {counted(len(missing), 'shard')} of {self.count} have no answers"
                 f" yet, the first of them {missing[0]}: the same command goes on with them."
             )
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=destination.parent, prefix=".joined.")
-        try:
-            with os.fdopen(descriptor, "wb") as whole:
-                for number in range(self.count):
-                    with self._output_file(number).open("rb") as part:
-                        shutil.copyfileobj(part, whole)
-                whole.flush()
-                os.fsync(whole.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, destination)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        parts = (self._output_file(number).read_bytes() for number in range(self.count))
+        write_parts(destination, parts)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _plan(self) -> dict[str, Any]:
