@@ -46,8 +46,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--lengths=3", "--figures={output_dir}/figures"],
-        pytest.param(["--lengths=3", "--checkpoint=last"], marks=pytest.mark.slow),
+        ["--lengths=3", "--checkpoint=last"],
+        pytest.param(["--lengths=3", "--figures={output_dir}/figures"], marks=pytest.mark.slow),
         pytest.param(["--lengths=3", "--checkpoint=100"], marks=pytest.mark.slow),
     ],
 )

@@ -50,6 +50,7 @@ def test_a_plan_counts_parameters_and_the_products_of_an_update() -> None:
     assert plan.flop == pytest.approx(3 * 2 * BATCH.examples * each, rel=0.02)
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_update_that_would_take_long_is_scaled_from_a_smaller_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -82,6 +83,7 @@ class Wide(Transition):
 """
 
 
+@pytest.mark.usefixtures("eager")
 def test_parts_from_the_users_folder_are_planned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
         make_plan(make_hparams("ut_base"), SPEC, [largest], largest, tf.distribute.get_strategy())
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_plan_uses_the_data_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +165,7 @@ def test_damaged_data_is_not_taken_for_none(
         plan_text(run, SimpleNamespace(train_steps=1), tf.distribute.get_strategy())
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_plan_before_any_data_counts_the_network_of_the_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

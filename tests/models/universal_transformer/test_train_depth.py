@@ -166,6 +166,7 @@ def test_calls_without_an_update_draw_by_themselves() -> None:
     assert len(times) > 3 and min(times) >= 1 and max(times) <= MAX_STEPS
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("replicas", "accumulate"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.slow)]
 )
