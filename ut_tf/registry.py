@@ -286,6 +286,8 @@ cells = Registry("recurrence", f"{_RECURRENCE}:CELLS", check=_CHECK_PART)
 halting_forms = Registry("halting form", f"{_RECURRENCE}:HALTING_FORMS", check=_CHECK_PART)
 exit_rules = Registry("exit rule", f"{_RECURRENCE}:EXIT_RULES", check=_CHECK_PART)
 train_depths = Registry("training depth", f"{_RECURRENCE}:TRAIN_DEPTHS", check=_CHECK_PART)
+input_injections = Registry("input injection", f"{_RECURRENCE}:INPUT_INJECTIONS", check=_CHECK_PART)
+initial_states = Registry("initial state", f"{_RECURRENCE}:INITIAL_STATES", check=_CHECK_PART)
 supervisions = Registry("supervision", "ut_tf.training.catalogue:SUPERVISIONS")
 transitions = Registry("transition", "ut_tf.layers.catalogue:TRANSITIONS", check=_CHECK_PART)
 positions = Registry("position encoding", "ut_tf.layers.catalogue:POSITIONS", check=_CHECK_PART)
@@ -338,6 +340,16 @@ def register_exit_rule(name: str) -> Callable[[T], T]:
 def register_train_depth(name: str) -> Callable[[T], T]:
     """Decorator: registers what draws the depth of an update, chosen by ``train_depth=name``."""
     return lambda value: train_depths.register(name, value)
+
+
+def register_input_injection(name: str) -> Callable[[T], T]:
+    """Decorator: registers an ``InputInjection``, chosen by ``input_injection=name``."""
+    return lambda value: input_injections.register(name, value)
+
+
+def register_initial_state(name: str) -> Callable[[T], T]:
+    """Decorator: registers an ``InitialState``, chosen by ``initial_state=name``."""
+    return lambda value: initial_states.register(name, value)
 
 
 def register_supervision(name: str) -> Callable[[T], T]:

@@ -30,6 +30,8 @@ _PARTS = {
     "halting": (registry.halting_forms, "--hparams=halting=NAME"),
     "exit": (registry.exit_rules, "--hparams=eval_exit=NAME"),
     "train_depth": (registry.train_depths, "--hparams=train_depth=NAME"),
+    "input_injection": (registry.input_injections, "--hparams=input_injection=NAME"),
+    "initial_state": (registry.initial_states, "--hparams=initial_state=NAME"),
     "supervision": (registry.supervisions, "--hparams=supervision=NAME"),
     "position": (registry.positions, "--hparams=position=NAME"),
     "strategy": (registry.strategies, "--decode_hparams=strategy=NAME"),

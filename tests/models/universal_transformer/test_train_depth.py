@@ -17,7 +17,12 @@ from ut_tf.layers.transition import Transition
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
-from ut_tf.models.universal_transformer.train_depth import TrainDepth
+from ut_tf.models.universal_transformer.train_depth import (
+    LogNormalPoisson,
+    Poisson,
+    TrainDepth,
+    Uniform,
+)
 
 BACKPROP_STEPS = 2
 MAX_STEPS = 9
@@ -73,7 +78,9 @@ INPUTS = tf.random.stateless_normal([2, 5, 16], [1, 2])
 TARGETS = tf.random.stateless_normal([2, 5, 16], [3, 4])
 
 
-def _recurrence(train_depth: str = "told", transition: str = "fc") -> Recurrence:
+def _recurrence(
+    train_depth: str = "told", transition: str = "fc", backprop_steps: int = 0
+) -> Recurrence:
     config = UniversalTransformerConfig(
         hidden_size=16,
         filter_size=32,
@@ -83,6 +90,7 @@ def _recurrence(train_depth: str = "told", transition: str = "fc") -> Recurrence
         dropout=0.0,
         train_depth=train_depth,
         transition=transition,
+        backprop_steps=backprop_steps,
     )
     recurrence = make_recurrence(config.resolved())
     recurrence.build([None, None, 16])
@@ -149,6 +157,61 @@ def test_more_steps_with_gradient_than_declared_are_refused() -> None:
     given = StackInputs(update=tf.constant([0, 2], tf.int64))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Beyond.*backprop_steps"):
         _recurrence("beyond")(INPUTS, given=given, training=True)
+
+
+def _draws(depth: TrainDepth, count: int = 4000) -> np.ndarray:
+    """Returns [count, 2] steps without and with gradient, of updates 0 to count - 1."""
+    draw = tf.function(
+        lambda number: tf.stack(depth.draw(tf.stack([tf.constant(7, tf.int64), number])))
+    )
+    return np.array([draw(tf.constant(number, tf.int64)) for number in range(count)])
+
+
+def test_lognormal_poisson_has_the_moments_of_its_equation() -> None:
+    draws = _draws(LogNormalPoisson(backprop_steps=8, mean=32.0, sigma=0.5, max=0))
+    total = draws.sum(1)
+    # E = 33; the variance is that of the rate, mean² (exp(sigma²) - 1), and the mean rate.
+    deviation = (32**2 * (np.exp(0.25) - 1) + 32) ** 0.5
+    assert abs(total.mean() - 33) < 4 * deviation / len(total) ** 0.5
+    assert np.percentile(total, [5, 50, 95]) == pytest.approx([12, 29, 67], abs=2.5)
+    np.testing.assert_array_equal(draws[:, 1], np.minimum(total, 8))
+
+
+def test_poisson_and_uniform_stay_between_their_bounds() -> None:
+    total = _draws(Poisson(backprop_steps=4, mean=3.0, max=6)).sum(1)
+    assert (total.min(), total.max()) == (1, 6)
+    draws = _draws(Uniform(backprop_steps=0, min=2, max=5), 400)
+    assert set(draws[:, 1]) == {2, 3, 4, 5} and not draws[:, 0].any()
+    with pytest.raises(UserError, match=r"train_depth\.min=5.*train_depth\.max=2"):
+        Uniform(backprop_steps=0, min=5, max=2)
+
+
+def test_a_draw_follows_from_seed_and_update_alone() -> None:
+    depth = LogNormalPoisson(backprop_steps=8, mean=16.0, sigma=0.5, max=0)
+    np.testing.assert_array_equal(_draws(depth, 20)[5:], _draws(depth, 20)[5:])
+    other = depth.draw(tf.constant([8, 3], tf.int64))
+    assert (
+        len({tuple(map(int, depth.draw(tf.constant([seed, 3], tf.int64)))) for seed in range(9)})
+        > 4
+    )
+    assert all(value.dtype == tf.int32 for value in other)
+
+
+@pytest.mark.parametrize("backprop_steps", [1, 2, 3, 9])
+def test_fixed_depths_are_cut_as_well(backprop_steps: int) -> None:
+    whole, cut = _recurrence("fixed"), _recurrence("fixed", backprop_steps=backprop_steps)
+    cut.set_weights(whole.get_weights())
+    results = [
+        _gradients(
+            lambda layer=layer: layer(INPUTS, training=True)[0],
+            [weight.value for weight in layer.trainable_variables],
+        )
+        for layer in (whole, cut)
+    ]
+    pairs = list(zip(*results, strict=True))
+    assert pairs[0][0] == pytest.approx(pairs[0][1], rel=1e-6)
+    apart = max(np.abs(a - b).max() / np.abs(a).max() for a, b in pairs[1:] if np.abs(a).max())
+    assert (apart < 1e-5) == (backprop_steps >= 3)
 
 
 def test_evaluation_never_draws() -> None:

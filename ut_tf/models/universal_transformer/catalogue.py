@@ -1,4 +1,4 @@
-"""The cells, halting forms, training depths and exit rules of a Universal Transformer, by name."""
+"""The parts of a recurrence by name: cells, injections, initial states, depths and exit rules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from ut_tf.registry import Entry
 
 _CELLS = "ut_tf.models.universal_transformer.cells"
 _HALTING = "ut_tf.models.universal_transformer.halting"
+_DEPTHS = "ut_tf.models.universal_transformer.train_depth"
+_INJECTION = "ut_tf.models.universal_transformer.injection"
+_INITIAL = "ut_tf.models.universal_transformer.initial_state"
 _EXITS = "ut_tf.models.universal_transformer.exit_rules"
 
 CELLS = {
@@ -43,9 +46,26 @@ HALTING_FORMS = {
 }
 
 TRAIN_DEPTHS = {
-    "fixed": Entry(
-        "ut_tf.models.universal_transformer.train_depth:fixed", "the same in every update"
+    "fixed": Entry(f"{_DEPTHS}:fixed", "the same in every update"),
+    "lognormal_poisson": Entry(f"{_DEPTHS}:LogNormalPoisson", "Huginn's: a heavy tail"),
+    "poisson": Entry(f"{_DEPTHS}:Poisson", "Parcae's: around a mean"),
+    "uniform": Entry(f"{_DEPTHS}:Uniform", "each number of steps equally often"),
+}
+
+INPUT_INJECTIONS = {
+    "none": Entry(f"{_INJECTION}:no_injection", "the block reads the state alone"),
+    "add": Entry(f"{_INJECTION}:AddInjection", "the inputs are added to the state"),
+    "concat": Entry(f"{_INJECTION}:ConcatInjection", "a matrix of state and inputs, Huginn's"),
+    "diagonal": Entry(
+        f"{_INJECTION}:DiagonalInjection", "the state decays by channel, inputs enter; Parcae's"
     ),
+}
+
+INITIAL_STATES = {
+    "inputs": Entry(f"{_INITIAL}:of_inputs", "the embedded inputs"),
+    "zeros": Entry(f"{_INITIAL}:ZeroState", "zeros"),
+    "learned": Entry(f"{_INITIAL}:LearnedState", "a trained vector"),
+    "fixed": Entry(f"{_INITIAL}:FixedState", "a vector that is drawn once"),
 }
 
 _READS_LOGITS = {"reads_logits": True}

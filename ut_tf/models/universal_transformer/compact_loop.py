@@ -243,8 +243,9 @@ class RecomputedKeys:
 
     def __init__(self, step: RecurrentStep, given: LoopInputs, rotation: Any) -> None:
         self.coordinates = step.coordinates
+        self.injection = step.injection
         self.block: Any = step.block
-        self.shape = tf.shape(given.inputs)
+        self.inputs = given.inputs
         self.signal = given.signal
         self.rotation = rotation
 
@@ -258,9 +259,9 @@ class RecomputedKeys:
 
     def at(self, step: Any, kept: Any) -> dict[str, Any]:
         """Returns fields of ``BlockContext`` at recurrent step `step`."""
-        read = self.coordinates(
-            tf.reshape(kept, self.shape), step=step, position_signal=self.signal
-        )
+        read = tf.reshape(kept, tf.shape(self.inputs))
+        read = read if self.injection is None else self.injection(read, self.inputs)
+        read = self.coordinates(read, step=step, position_signal=self.signal)
         read = self.block.self_attention_norm(read) if self.block.norm == "pre" else read
         keys, values = self.block.self_attention.keys_values(read, self.rotation)
         return {"keys": keys, "values": values}
@@ -274,6 +275,8 @@ class CachedKeys:
     def __init__(self, step: RecurrentStep, given: LoopInputs, rotation: Any) -> None:
         block: Any = step.block
         self.coordinates = step.coordinates
+        self.injection = step.injection
+        self.inputs = given.inputs
         self.block = block
         self.attention = self.block.self_attention
         self.batch_size, self.length = tf.shape(given.inputs)[0], tf.shape(given.inputs)[1]
@@ -304,6 +307,8 @@ class CachedKeys:
         """Returns keys and values of states [rows, hidden_size], as far as steps have them in
         common: [rows, num_heads, head_size] each.
         """
+        if self.injection is not None:
+            states = self.injection(states, tf.squeeze(positions.rows_of(self.inputs), 0))
         if self.signal is not None:
             signal = tf.squeeze(positions.rows_of(self.signal), 0)
             states = add_signal(states, signal, self.coordinates.compute_dtype)

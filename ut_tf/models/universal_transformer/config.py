@@ -40,8 +40,20 @@ class RecurrenceConfig(StepsConfig):
     skip, dwa (depth-wise attention over the states of all steps so far), gru, lstm.
     """
     train_depth: str = option("fixed", names_of="train_depths", is_detail=True)
-    """How many steps an update takes: fixed (num_steps, or as the halting form decides), or drawn
-    anew for each update.
+    """Steps of an update: fixed (num_steps, or as the halting form decides), or drawn anew for each
+    update: lognormal_poisson (Huginn), poisson (Parcae), uniform.
+    """
+    backprop_steps: int = option(0, at_least=0, is_detail=True)
+    """The most steps of an update that have a gradient, the last ones (0: all): the others take
+    time, but no memory. Not with halting.
+    """
+    input_injection: str = option("none", names_of="input_injections")
+    """How the embedded inputs enter the state again at every step: none, add, concat (Huginn),
+    diagonal (Parcae).
+    """
+    initial_state: str = option("inputs", names_of="initial_states")
+    """Where the state begins: inputs, zeros, learned (a trained vector), fixed (a vector that is
+    drawn once); all but inputs need an input_injection.
     """
     recurrence_layers: int = option(1, at_least=1, is_structure=True)
     """Blocks that one recurrent step applies in turn, each with weights of its own."""
@@ -88,7 +100,16 @@ class RecurrenceConfig(StepsConfig):
                 "couple_carry_transform_gates=False needs recurrence=highway or skip, not"
                 f" {self.recurrence}"
             )
-        return mistakes
+        return mistakes + self._unseen_inputs()
+
+    def _unseen_inputs(self) -> list[str]:
+        """A recurrence that begins elsewhere has to be given its inputs."""
+        if self.initial_state == "inputs" or self.input_injection != "none":
+            return []
+        return [
+            f"initial_state={self.initial_state} and input_injection=none show the recurrence no"
+            " inputs: choose an input_injection"
+        ]
 
     def _is_none_of(self, cells: tuple[str, ...]) -> bool:
         """Whether the cell is built in, and none of these."""
@@ -251,22 +272,23 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
         return mistakes
 
     def _impossible_draws(self) -> list[str]:
+        drawn = f"train_depth={self.train_depth}"
         if self.train_depth == "fixed":
-            return []
+            if not self.backprop_steps:
+                return []
+            drawn = f"backprop_steps={self.backprop_steps}"
         needed = {
             "halting": ("none", self.halting),
             "steps_per_position": (0, self.steps_per_position),
             "position_shift": ("none", self.position_shift),
         }
         mistakes = [
-            f"train_depth={self.train_depth} draws one depth for all positions: it needs"
-            f" {name}={value}, not {found}"
+            f"{drawn} needs one depth for all positions: {name}={value}, not {found}"
             for name, (value, found) in needed.items()
             if found != value
         ]
         return mistakes + [
-            f"train_depth={self.train_depth} draws other depths than num_steps, which {learned}"
-            f" cannot do: use {instead}"
+            f"{drawn} takes steps in a loop, which {learned} cannot do: use {instead}"
             for learned, instead in self._learned_per_step()
         ]
 

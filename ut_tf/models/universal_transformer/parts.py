@@ -112,6 +112,12 @@ def make_recurrence(
         name="coordinates",
         dtype=dtype,
     )
+    injection = make_chosen(
+        registry.input_injections, config, "input_injection", name="injection", dtype=dtype
+    )
+    initial_state = make_chosen(
+        registry.initial_states, config, "initial_state", name="initial_state", dtype=dtype
+    )
     recurrence: Recurrence = make_part(
         Recurrence,
         config,
@@ -120,6 +126,8 @@ def make_recurrence(
         halting=halting,
         coordinates=coordinates,
         train_depth=train_depth,
+        injection=injection,
+        initial_state=initial_state,
         exit_rule=make_exit_rule(config, with_position_outputs),
         final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
         name=name,

@@ -44,6 +44,8 @@ from ut_tf.models.universal_transformer.depth import (
 )
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.models.universal_transformer.halting.base import Halting
+from ut_tf.models.universal_transformer.initial_state import InitialState
+from ut_tf.models.universal_transformer.injection import InputInjection
 from ut_tf.models.universal_transformer.loops import LoopInputs, Watch, WholeLoop
 from ut_tf.models.universal_transformer.position_loop import PositionHalting, PositionLoop
 from ut_tf.models.universal_transformer.step import Carry, RecurrentStep
@@ -62,6 +64,8 @@ class Recurrence(OptionalOutputs, Composite):
       exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       train_depth: ``TrainDepth`` that draws the depth in training, or None.
+      injection: ``InputInjection`` of the inputs into what the block reads, or None.
+      initial_state: ``InitialState``, or None: the cell decides where the state begins.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
       halting_compute: "compact": positions that have halted are not computed; "dense": all are;
@@ -95,6 +99,8 @@ class Recurrence(OptionalOutputs, Composite):
         exit_rule: ExitRule | None = None,
         final_norm: Any = None,
         train_depth: TrainDepth | None = None,
+        injection: InputInjection | None = None,
+        initial_state: InitialState | None = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
         halting_compute: str = "auto",
@@ -108,6 +114,8 @@ class Recurrence(OptionalOutputs, Composite):
         self.exit_rule = exit_rule
         self.final_norm = final_norm
         self.train_depth = train_depth
+        self.injection = injection
+        self.initial_state = initial_state
         # For calls without the number of the update, as in ``fit``.
         self.depth_seeds = None if train_depth is None else keras.random.SeedGenerator()
         self.position_every_step = position_every_step
@@ -132,7 +140,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
-        build_parts(parts, input_shape)
+        build_parts([*parts, self.injection, self.initial_state], input_shape)
         if unbuilt := [part for part in self.cell._flatten_layers() if not part.built]:
             raise UserError(
                 f"{type(self.cell).__name__} has the layer {unbuilt[0].name!r}, which is not built:"
@@ -302,7 +310,9 @@ class Recurrence(OptionalOutputs, Composite):
     @property
     def recurrent_step(self) -> RecurrentStep:
         """The recurrent step, which all loops repeat."""
-        return RecurrentStep(self.cell, self.coordinates, self.block)
+        return RecurrentStep(
+            self.cell, self.coordinates, self.block, self.injection, self.initial_state
+        )
 
     def _final_state(self, carry: Carry) -> Any:
         """The result at fixed depth, of the carry after the last step."""

@@ -23,6 +23,8 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.linear import matmul
 from ut_tf.layers.transition import StepTransitions
 from ut_tf.models.universal_transformer.cells import BasicCell, step_argument
+from ut_tf.models.universal_transformer.initial_state import InitialState
+from ut_tf.models.universal_transformer.injection import InputInjection
 
 
 class Carry(NamedTuple):
@@ -56,23 +58,36 @@ class RecurrentStep:
       cell: decides where the state begins, what the block reads, and how states combine.
       coordinates: of position and step, added to what the block reads.
       block: attention and transition.
+      injection: ``InputInjection`` of the inputs into what the block reads, or None.
+      initial_state: ``InitialState``, or None: the cell decides.
     """
 
-    def __init__(self, cell: BasicCell, coordinates: Coordinates, block: BlockLike) -> None:
+    def __init__(
+        self,
+        cell: BasicCell,
+        coordinates: Coordinates,
+        block: BlockLike,
+        injection: InputInjection | None = None,
+        initial_state: InitialState | None = None,
+    ) -> None:
         self.cell = cell
         self.coordinates = coordinates
         self.block = block
+        self.injection = injection
+        self.initial_state = initial_state
 
     @property
     def layers(self) -> list[Any]:
         """The Keras layers that a step calls."""
-        return [self.block, self.cell, self.coordinates]
+        parts = [self.block, self.cell, self.coordinates, self.injection]
+        return [part for part in parts if part is not None]
 
     def start(self, inputs: Any) -> Carry:
         """Returns the carry before the first step, of inputs [batch, length, hidden_size] or
         [rows, hidden_size].
         """
-        return Carry(self.cell.initial_state(inputs), self.cell.initial_memory(inputs))
+        begin = self.cell.initial_state if self.initial_state is None else self.initial_state
+        return Carry(begin(inputs), self.cell.initial_memory(inputs))
 
     def __call__(
         self,
@@ -97,6 +112,8 @@ class RecurrentStep:
             gradient, which takes time though it is zero.
         """
         block_input, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
+        if self.injection is not None:
+            block_input = self.injection(block_input, inputs)
         block_input = self.coordinates(block_input, step=index, position_signal=signal)
         output, own, of_memory = self.block(
             block_input, context=context, training=training, step=index
@@ -116,7 +133,7 @@ class RecurrentStep:
         if not isinstance(block, Block) or isinstance(block.transition, StepTransitions):
             return False
         # Layers of user code may do more than compute: add a loss, or take the step for a number.
-        parts = [*block._flatten_layers(), cell, self.coordinates]
+        parts = [*block._flatten_layers(), *self.layers]
         if not all(type(part).__module__.startswith("ut_tf.") for part in parts):
             return False
         # A loss that is made in a shared graph cannot be read outside.
@@ -129,6 +146,8 @@ class RecurrentStep:
     def prepare(self, count: int) -> dict[str, Any]:
         """Returns the weights for `count` steps of one new position, read, joined and cast once."""
         weights: dict[str, Any] = {"block": self.block.prepare(), "cell": self.cell.prepare()}
+        if self.injection is not None:
+            weights["injection"] = self.injection.prepare()
         if kernels := self.coordinates.prepare():
             weights["coordinates"] = kernels
         signals = self.coordinates.step_signals(count)
@@ -162,6 +181,8 @@ class RecurrentStep:
           weights: from ``prepare``.
         """
         seen, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
+        if self.injection is not None:
+            seen = self.injection.injected(seen, inputs, weights["injection"])
         if kernels := weights.get("coordinates"):
             seen = matmul(tf.cast(seen, kernels[0].dtype), kernels[0])
         if signal is not None:

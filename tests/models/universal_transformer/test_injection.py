@@ -1,0 +1,187 @@
+"""Input injections and initial states: their equations, and the recurrences that have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.extra.numpy as arrays
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.close import assert_close
+from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.injection import (
+    AddInjection,
+    ConcatInjection,
+    DiagonalInjection,
+    InputInjection,
+)
+from ut_tf.models.universal_transformer.parts import make_recurrence
+from ut_tf.models.universal_transformer.recurrence import Recurrence
+
+INPUTS = tf.random.stateless_normal([2, 5, 8], [1, 2])
+STATES = tf.random.stateless_normal([2, 5, 8], [3, 4])
+
+
+def built(injection: Any) -> Any:
+    injection.build((None, None, 8))
+    return injection
+
+
+def recurrence(**changes: Any) -> Recurrence:
+    config = UniversalTransformerConfig(
+        **{"hidden_size": 8, "filter_size": 8, "num_heads": 2, "num_steps": 3, **changes}
+    )
+    layer = make_recurrence(config.resolved())
+    layer.build((None, None, 8))
+    return layer
+
+
+def test_a_concatenation_of_two_identities_is_a_sum() -> None:
+    concat = built(ConcatInjection())
+    concat.kernel.assign(tf.concat([tf.eye(8), tf.eye(8)], 0))
+    assert_close(concat(STATES, INPUTS), built(AddInjection())(STATES, INPUTS), 1e-6)
+
+
+def test_the_state_comes_first() -> None:
+    concat = built(ConcatInjection())
+    concat.kernel.assign(tf.concat([tf.eye(8), tf.zeros([8, 8])], 0))
+    np.testing.assert_array_equal(concat(STATES, INPUTS), STATES)
+
+
+def test_the_diagonal_injection_starts_at_the_root_of_a_fifth() -> None:
+    diagonal, zeros = built(DiagonalInjection()), tf.zeros_like(STATES)
+    assert_close(diagonal(STATES, zeros), 0.2**0.5 * STATES, 1e-6)
+    assert_close(diagonal(zeros, INPUTS), -np.log(0.2**0.5) * INPUTS, 1e-6)
+
+
+_WEIGHTS = arrays.arrays(np.float32, 8, elements=st.floats(-60, 60, width=32))
+
+
+@settings(deadline=None, max_examples=50)
+@given(_WEIGHTS, _WEIGHTS)
+def test_a_diagonal_decay_is_between_0_and_1_whatever_its_weights(
+    a_log: np.ndarray, step_size: np.ndarray
+) -> None:
+    diagonal = built(DiagonalInjection())
+    diagonal.a_log.assign(a_log)
+    diagonal.step_size.assign(step_size)
+    decay = diagonal.prepare()["decay"].numpy()
+    assert ((decay >= 0) & (decay <= 1)).all()
+    assert np.isfinite(diagonal(STATES, INPUTS)).all()
+
+
+def test_without_a_block_the_state_comes_to_rest_where_decay_and_inputs_are_level() -> None:
+    diagonal, state = built(DiagonalInjection()), STATES
+    for _ in range(60):
+        state = diagonal(state, INPUTS)
+    weights = diagonal.prepare()
+    assert_close(state, weights["size"] * INPUTS / (1 - weights["decay"]), 1e-5)
+
+
+def test_all_weights_of_the_diagonal_injection_have_the_gradient_of_differences() -> None:
+    diagonal = built(DiagonalInjection())
+    for weight in (diagonal.a_log, diagonal.step_size, diagonal.input_matrix):
+        value = weight.numpy()
+
+        def loss(changed: Any, weight: Any = weight) -> Any:
+            weight.assign(changed)
+            return tf.reduce_sum(tf.sin(diagonal(STATES, INPUTS)))
+
+        with tf.GradientTape() as tape:
+            result = loss(value)
+        gradient = tape.gradient(result, weight.value)
+        direction = np.random.default_rng(0).normal(size=value.shape).astype(np.float32)
+        difference = (loss(value + 1e-2 * direction) - loss(value - 1e-2 * direction)) / 2e-2
+        assert float(difference) == pytest.approx(
+            float(tf.reduce_sum(gradient * direction)), rel=2e-3
+        )
+        weight.assign(value)
+
+
+def test_weight_decay_leaves_the_diagonal_injection_alone() -> None:
+    from ut_tf.training.optimizer import is_decayed
+
+    weights = recurrence(input_injection="diagonal").injection.trainable_weights
+    assert len(weights) == 3 and not any(map(is_decayed, weights))
+
+
+def test_zero_inputs_are_no_injection() -> None:
+    plain, added = recurrence(), recurrence(input_injection="add", initial_state="zeros")
+    added.set_weights(plain.get_weights())
+    zeros = tf.zeros_like(INPUTS)
+    np.testing.assert_array_equal(added(zeros)[0], plain(zeros)[0])
+
+
+@pytest.mark.parametrize("injection", ["add", "concat", "diagonal"])
+def test_every_step_sees_the_inputs(injection: str) -> None:
+    layer = recurrence(input_injection=injection, initial_state="zeros")
+    step = layer.recurrent_step
+    seen: list[Any] = []
+
+    class Recorded(InputInjection):
+        def call(self, state: Any, inputs: Any) -> Any:
+            seen.append(inputs)
+            assert layer.injection is not None
+            return layer.injection(state, inputs)
+
+    step.injection = Recorded()
+    carry = step.start(INPUTS)
+    for index in range(3):
+        carry, _ = step(carry, INPUTS, index, None, _context(), False)
+    assert len(seen) == 3 and all(inputs is INPUTS for inputs in seen)
+
+
+def _context() -> Any:
+    from ut_tf.layers.block import BlockContext
+
+    return BlockContext()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("injection", ["add", "concat", "diagonal"])
+def test_skipping_halted_positions_changes_nothing(injection: str, norm: str) -> None:
+    options = {"halting": "basic", "input_injection": injection, "initial_state": "learned"}
+    layers = {
+        compute: recurrence(**options, norm=norm, halting_compute=compute)
+        for compute in ("dense", "compact")
+    }
+    weights = [
+        w + 0.2 * np.random.default_rng(0).normal(size=w.shape)
+        for w in layers["dense"].get_weights()
+    ]
+    mask = tf.constant([[1.0] * 5, [1, 1, 1, 0, 0]])
+    results = {}
+    for name, layer in layers.items():
+        layer.set_weights(weights)
+        results[name] = layer(INPUTS, symbol_mask=mask)
+    assert_close(results["compact"][0], results["dense"][0], 1e-5)
+    times = results["dense"][1].ponder_times
+    np.testing.assert_array_equal(results["compact"][1].ponder_times, times)
+    assert len(np.unique(times)) > 2
+
+
+@pytest.mark.parametrize("state", ["zeros", "learned", "fixed"])
+def test_other_states_than_the_inputs_begin_alike_everywhere(state: str) -> None:
+    layer = recurrence(input_injection="add", initial_state=state)
+    start = layer.recurrent_step.start(INPUTS).state.numpy()
+    assert (start == start[0, 0]).all() and bool(start.any()) == (state != "zeros")
+    trained = [weight.path for weight in layer.trainable_weights]
+    assert any("initial_state" in path for path in trained) == (state == "learned")
+
+
+def test_a_fixed_state_is_stored_with_the_weights() -> None:
+    layer = recurrence(input_injection="add", initial_state="fixed")
+    other = recurrence(input_injection="add", initial_state="fixed")
+    assert not np.array_equal(layer.initial_state.vector, other.initial_state.vector)
+    other.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(other(INPUTS)[0], layer(INPUTS)[0])
+
+
+def test_a_recurrence_that_would_never_see_its_inputs_is_refused() -> None:
+    with pytest.raises(UserError, match=r"initial_state=zeros.*input_injection"):
+        recurrence(initial_state="zeros")
