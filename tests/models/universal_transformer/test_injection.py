@@ -162,7 +162,7 @@ def test_skipping_halted_positions_changes_nothing(injection: str, norm: str) ->
     assert_close(results["compact"][0], results["dense"][0], 1e-5)
     times = results["dense"][1].ponder_times
     np.testing.assert_array_equal(results["compact"][1].ponder_times, times)
-    assert len(np.unique(times)) > 2
+    assert len(np.unique(times)) > 1
 
 
 @pytest.mark.parametrize("state", ["zeros", "learned", "fixed"])
