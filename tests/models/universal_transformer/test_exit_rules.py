@@ -43,8 +43,21 @@ RULES: dict[str, dict[str, Any]] = {
     "entropy": {"eval_exit_threshold": 0.03, "norm": "pre"},
     "kl": {"eval_exit_threshold": 0.03},
     "argmax_stable": {"eval_exit_threshold": 3.0, "norm": "pre"},
+    "cosine": {"eval_exit_threshold": 0.05},
+    "kl_reverse": {"eval_exit_threshold": 0.03},
+    "minp_kl": {"eval_exit_threshold": 0.03},
+    "argmax_equal": {"eval_exit_threshold": 2.0, "norm": "pre"},
 }
-FIRST_POSSIBLE = {"state_difference": 1, "acceleration": 3, "entropy": 2, "kl": 2}
+FIRST_POSSIBLE = {
+    "state_difference": 1,
+    "acceleration": 3,
+    "entropy": 2,
+    "kl": 2,
+    "cosine": 1,
+    "kl_reverse": 1,
+    "minp_kl": 1,
+}
+COUNTS_STEPS = ("argmax_stable", "argmax_equal")
 STATES_AND_LOGITS = ["acceleration", "kl"]
 rules = pytest.mark.parametrize(
     "rule",
@@ -112,6 +125,31 @@ def test_entropy_and_divergence_compare_with_the_step_before() -> None:
     assert first_exits("kl", 0.549, logits[1:]) == [None]
 
 
+def test_the_cosine_is_that_of_the_angle_between_two_states() -> None:
+    states = [[[3.0, 4.0]], [[4.0, 3.0]], [[8.0, 6.0]]]  # 1 - 24 / 25, then the same direction
+    assert first_exits("cosine", 0.041, states) == [1]
+    assert first_exits("cosine", 0.039, states) == [2]
+
+
+def test_huginn_s_divergences_take_the_step_before_first_and_begin_evenly() -> None:
+    logits = np.log([[[0.5, 0.5]], [[0.75, 0.25]], [[0.25, 0.75]]])
+    # 0.5 ln (2 / 3) + 0.5 ln 2 = 0.1438, then 0.5 ln 3 = 0.5493.
+    assert first_exits("kl_reverse", 0.144, logits) == [1]
+    assert first_exits("kl_reverse", 0.143, logits) == [None]
+    # From (0.9, 0.05, 0.05) both unlikely symbols become 1 / 3, and all are divided by 1.5667.
+    logits = np.log([[[1 / 3] * 3], [[0.9, 0.05, 0.05]], [[0.94, 0.03, 0.03]]])
+    p, q = (np.array([top, 1 / 3, 1 / 3]) / (top + 2 / 3) for top in (0.9, 0.94))
+    divergence = float((p * np.log(p / q)).sum())
+    assert first_exits("minp_kl", 1.01 * divergence, logits) == [2]
+    assert first_exits("minp_kl", 0.99 * divergence, logits) == [None]
+
+
+def test_equalities_are_one_less_than_equal_steps() -> None:
+    logits = tf.one_hot([[0, 1], [0, 1], [2, 1], [2, 0], [2, 0], [2, 2]], 3)
+    assert first_exits("argmax_equal", 2, logits) == first_exits("argmax_stable", 3, logits)
+    assert first_exits("argmax_equal", 5, tf.zeros([8, 1, 3])) == [6]
+
+
 def test_the_same_argmax_some_steps_in_a_row() -> None:
     best = [[0, 1], [0, 1], [2, 1], [2, 0], [2, 0], [2, 2]]
     logits = tf.one_hot(best, 3)
@@ -138,13 +176,13 @@ def used(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @rules
 def test_a_threshold_of_0_never_exits_and_a_huge_one_at_the_first_possible_step(rule: str) -> None:
-    never = 1e6 if rule == "argmax_stable" else 0.0
+    never = 1e6 if rule in COUNTS_STEPS else 0.0
     model = exiting(rule, eval_exit_threshold=never)
     logits, times = used(model)
     assert (times == DEPTH).all()
     plain = exiting("none", norm=model.network.norm)
     assert_close(logits, plain(WRITTEN)[COUNTED], 1e-5)
-    at_once = 2 if rule == "argmax_stable" else 1e6
+    at_once = {"argmax_stable": 2, "argmax_equal": 1}.get(rule, 1e6)
     _, times = used(exiting(rule, eval_exit_threshold=at_once))
     assert times.min() == FIRST_POSSIBLE.get(rule, 2)
     if rule in FIRST_POSSIBLE:

@@ -84,9 +84,25 @@ EXIT_RULES = {
     "kl": Entry(
         f"{_EXITS}:Divergence", "the answer hardly changes any more", attributes=_READS_LOGITS
     ),
+    "kl_reverse": Entry(
+        f"{_EXITS}:ReverseDivergence",
+        "the same with the step before first, Huginn's",
+        attributes=_READS_LOGITS,
+    ),
+    "minp_kl": Entry(
+        f"{_EXITS}:LikelyDivergence",
+        "kl_reverse over the likely symbols, Huginn's",
+        attributes=_READS_LOGITS,
+    ),
+    "cosine": Entry(f"{_EXITS}:Cosine", "the state hardly turns any more, Huginn's"),
     "argmax_stable": Entry(
         f"{_EXITS}:StableArgmax",
         "the most probable symbol stays the same for some steps",
+        attributes=_READS_LOGITS,
+    ),
+    "argmax_equal": Entry(
+        f"{_EXITS}:EqualArgmax",
+        "the most probable symbol equals the one before for some steps, Huginn's",
         attributes=_READS_LOGITS,
     ),
 }

@@ -180,7 +180,8 @@ class HaltingConfig(Config):
     """
     eval_exit: str = option("none", names_of="exit_rules", in_use=True)
     """Rule by which a position stops in use, besides its halting: none, state_difference,
-    acceleration; of what answers with tokens also entropy, kl, argmax_stable.
+    acceleration, cosine; of what answers with tokens also entropy, kl, kl_reverse, minp_kl,
+    argmax_stable, argmax_equal.
     """
     eval_exit_threshold: float | None = option(
         None, at_least=0, only_with=unless("eval_exit", "none"), in_use=True
@@ -193,10 +194,11 @@ class HaltingConfig(Config):
         """A bound of dynamic halting needs dynamic halting, and a number of steps is whole."""
         mistakes = super().mistakes()
         steps = self.eval_exit_threshold
-        if self.eval_exit == "argmax_stable" and steps is not None and (steps < 1 or steps % 1):
+        counts = self.eval_exit in ("argmax_stable", "argmax_equal")
+        if counts and steps is not None and (steps < 1 or steps % 1):
             mistakes.append(
                 f"eval_exit_threshold={steps:g} is a number of steps under"
-                " eval_exit=argmax_stable: expected a whole number of at least 1"
+                f" eval_exit={self.eval_exit}: expected a whole number of at least 1"
             )
         if not self._halts and self.eval_act_max_steps != self.act_max_steps:
             mistakes.append(

@@ -14,6 +14,7 @@ looks at no other position. A rule of your own is registered and named by ``eval
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -204,3 +205,82 @@ class StableArgmax(ExitRule):
         best = tf.argmax(logits(), -1, output_type=tf.int32)
         count = tf.where(best == previous, count, 0) + 1
         return tf.cast(count, tf.float32) >= self.threshold, (best, count)
+
+
+# Huginn's (arXiv 2502.05171), where they differ from those above.
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Cosine(ExitRule):
+    """``eval_exit="cosine"``: 1 - cos(s_t, s_(t-1)) < threshold."""
+
+    default_threshold = 1e-3
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return states
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, logits
+        product = tf.cast(states, tf.float32) * tf.cast(carried, tf.float32)
+        similarity = tf.math.divide_no_nan(
+            tf.reduce_sum(product, -1), _size(states) * _size(carried)
+        )
+        return 1.0 - similarity < self.threshold, states
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class ReverseDivergence(ExitRule):
+    """``eval_exit="kl_reverse"``: KL(p_(t-1) ‖ p_t) < threshold, in nats, with p = softmax of the
+    logits and p_0 uniform.
+    """
+
+    reads_logits = True
+    default_threshold = 1e-3
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        assert vocab_size is not None
+        uniform = tf.fill([vocab_size], -math.log(vocab_size))
+        return tf.zeros_like(states[..., :1], tf.float32) + uniform
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, states
+        scores = self.scores(logits())
+        divergence = tf.reduce_sum(tf.exp(carried) * (carried - scores), -1)
+        return tf.maximum(divergence, 0.0) < self.threshold, scores
+
+    def scores(self, logits: Any) -> Any:
+        """Returns log p, float32 [..., vocab_size]."""
+        return tf.nn.log_softmax(logits)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class LikelyDivergence(ReverseDivergence):
+    """``eval_exit="minp_kl"``: as ``kl_reverse``, where symbols of less than a tenth of the highest
+    probability count as 1 / vocab_size each, before all are divided by their sum.
+    """
+
+    default_threshold = 1e-5
+
+    def scores(self, logits: Any) -> Any:
+        p = tf.nn.softmax(logits)
+        unlikely = p < 0.1 * tf.reduce_max(p, -1, keepdims=True)
+        p = tf.where(unlikely, 1.0 / tf.cast(tf.shape(p)[-1], p.dtype), p)
+        return tf.math.log(p / tf.reduce_sum(p, -1, keepdims=True))
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class EqualArgmax(StableArgmax):
+    """``eval_exit="argmax_equal"``: the symbol of the highest logit equals that of the step before
+    `threshold` times in a row: one step later than ``argmax_stable``.
+    """
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        _, (best, count) = super().check(step, states, carried, logits)
+        return tf.cast(count - 1, tf.float32) >= self.threshold, (best, count)
