@@ -149,7 +149,7 @@ def test_all_mistakes_in_a_text_are_listed_at_once():
     for expected in (
         "did you mean dropout",
         "hidden_size=wide: expected a whole number",
-        "norm=left: expected one of post, pre",
+        "norm=left: expected one of post, pre, sandwich, peri",
     ):
         assert expected in message
     for expected in (
@@ -328,7 +328,10 @@ def test_what_an_earlier_version_wrote_keeps_what_it_did():
     ("values", "expected"),
     [
         ({"halting": "acr"}, r"halting=acr: expected one of [^(]*basic[^(]*\.$"),
-        ({"norm": "Pre"}, r"norm=Pre: expected one of post, pre \(did you mean pre\?\)"),
+        (
+            {"norm": "Pre"},
+            r"norm=Pre: expected one of post, pre, sandwich, peri \(did you mean pre\?\)",
+        ),
         ({"recurrence": "gruu"}, r"recurrence=gruu: expected one of .*did you mean gru\?"),
         ({"hidden_size": "wide", "num_heads": 0}, r"hidden_size=wide: expected .*; num_heads=0"),
     ],

@@ -23,10 +23,11 @@ from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.fact_embedding import FactEmbedding
 from ut_tf.layers.linear import Linear
-from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.normalization import LayerNorm, RMSNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.positions import Positions
 from ut_tf.layers.recurrent_layer import RecurrentLayer
+from ut_tf.layers.swiglu import SwiGLU
 from ut_tf.layers.target_start import TargetStart
 from ut_tf.layers.transition import (
     SeparableConv,
@@ -243,6 +244,8 @@ CASES = [
     _positions(),
     _again(_layer("Linear", lambda dtype: Linear(6, dtype=dtype))),
     _again(_layer("LayerNorm", lambda dtype: LayerNorm(dtype=dtype))),
+    _again(_layer("RMSNorm", lambda dtype: RMSNorm(dtype=dtype))),
+    _again(_layer("SwiGLU", lambda dtype: SwiGLU(8, 12, 0.1, dtype=dtype))),
     _again(_layer("Dropout", lambda dtype: Dropout(0.3, dtype=dtype))),
     _again(_layer("Transition", lambda dtype: Transition(8, 16, 0.1, dtype=dtype))),
     _again(_layer("SeparableConv", lambda dtype: SeparableConv(6, 3, causal=True, dtype=dtype))),
@@ -335,6 +338,20 @@ CASES = [
     _again(_stack("Recurrence fixed", make_recurrence)),
     _again(_stack("Recurrence halting", make_recurrence, halting="basic")),
     _again(_stack("LayerStack, pre-norm", _layers, norm="pre")),
+    _again(
+        _stack(
+            "Recurrence sandwich, injected",
+            make_recurrence,
+            norm="sandwich",
+            norm_type="rms",
+            outer_norm=True,
+            state_update=0.8,
+            qk_norm=True,
+            transition="swiglu",
+            input_injection="concat",
+            initial_state="learned",
+        )
+    ),
     _again(
         _stack(
             "MixedStack",

@@ -29,16 +29,25 @@ class BlockConfig(NormConfig, SizeConfig):
     """Width of a head's queries, keys and values (0: hidden_size / num_heads)."""
     filter_size: int = option(512, at_least=1)
     """Width of the transition's inner layer."""
-    norm: Literal["post", "pre"] = option("post")
-    """post: LayerNorm after each residual sum (the paper). pre: before each sublayer, once more
-    after the recurrence (tensor2tensor).
+    norm: Literal["post", "pre", "sandwich", "peri"] = option("post")
+    """post: a norm after each residual sum (the paper). pre: before each sublayer, once more after
+    the recurrence (tensor2tensor). sandwich: before each sublayer and after each sum (Huginn).
+    peri: before and after each sublayer, and once more after the recurrence (Ouro).
     """
+    norm_type: Literal["layer", "rms", "rms_plain"] = option("layer")
+    """Layer norms, or root mean squares, with a trained scale or without one (TRM, HRM)."""
+    residual_scale: float = option(1.0, above=0)
+    """Factor on what attention and transition add to a state."""
     transition: str = option("fc", names_of="transitions")
     """fc: two affine maps with a ReLU between; sepconv: separable convolutions (tensor2tensor's
-    kernels 3 and 5; causal in the decoder).
+    kernels 3 and 5; causal in the decoder); swiglu: gated, without biases (TRM, HRM, Huginn).
     """
     attention_bias: bool = option(False)
     """Whether the attention's projections have a bias."""
+    qk_norm: bool = option(False)
+    """Whether queries and keys of each head are divided by their root mean square."""
+    qk_bias: bool = option(False)
+    """Whether the projections of queries and keys alone have a bias (Huginn)."""
     attention_scale: Literal["constant", "log_length"] = option("constant")
     """Factor on the attention logits beside 1/sqrt(d): none, or max(1, ln(keys) /
     ln(attention_scale_length)).
@@ -87,6 +96,10 @@ class BlockConfig(NormConfig, SizeConfig):
             mistakes.append(
                 f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}:"
                 " change one of them, or set head_size"
+            )
+        if self.qk_bias and self.attention_bias:
+            mistakes.append(
+                "attention_bias=True gives queries and keys the bias of qk_bias=True: choose one"
             )
         return mistakes
 

@@ -24,6 +24,7 @@ from ut_tf.layers.linear import (
     scaled,
     unflatten,
 )
+from ut_tf.layers.normalization import RMSNorm
 
 
 def _without_heads(values: Any) -> Any:
@@ -59,6 +60,9 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         self-attention only.
       relative_self_bias: its initial value at distance 0.
       head_size: width of a head's queries, keys and values; 0: hidden_size / num_heads.
+      qk_norm: whether each head's queries and keys go through an ``RMSNorm`` before they are turned
+        (arXiv 2010.04245).
+      qk_bias: whether the projections of queries and keys have a bias, those of values none.
 
     Call arguments:
       x: [batch, queries, hidden_size].
@@ -90,6 +94,8 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         relative_bias: int = 0,
         relative_self_bias: float = 0.0,
         head_size: int = 0,
+        qk_norm: bool = False,
+        qk_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -102,6 +108,11 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         self.query_key_init = query_key_init
         self.relative_bias = relative_bias
         self.relative_self_bias = relative_self_bias
+        self.qk_norm = qk_norm
+        self.qk_bias = qk_bias
+        if qk_norm:
+            for name in ("query_norm", "key_norm"):
+                setattr(self, name, RMSNorm(name=name, dtype=self.dtype_policy))
         self.dropout = Dropout(attention_dropout, name="dropout", dtype=self.dtype_policy)
         self.output_transform = Linear(
             hidden_size, attention_bias, kernel_init, name="output", dtype=self.dtype_policy
@@ -120,7 +131,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
                 autocast=False,
             )
             setattr(self, f"{name}_kernel", kernel)
-            if self.attention_bias:
+            if name in self._biased:
                 bias = self.add_weight(
                     shape=(self.inner_size,),
                     initializer="zeros",
@@ -128,6 +139,9 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
                     autocast=False,
                 )
                 setattr(self, f"{name}_bias", bias)
+        if self.qk_norm:
+            self.query_norm.build((self.head_size,))
+            self.key_norm.build((self.head_size,))
         self.relative_table = None
         if self.relative_bias:
             shape = (2 * self.relative_bias + 1, self.num_heads)
@@ -159,6 +173,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         projected = unflatten(projected if offset is None else projected + offset, x)
         if keys is None:
             queries, keys, values = self._heads(projected, 3)
+            keys = self._normal_keys(keys)
             keys = keys if rotation is None else rotate(keys, rotation)
         elif active is None:
             (queries,) = self._heads(projected, 1)
@@ -172,6 +187,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
             bias, logit_scale = active.of_queries(bias), active.of_queries(logit_scale)
             if rotation is not None:
                 rotation = (active.of_queries(rotation[0]), active.of_queries(rotation[1]))
+        queries = self._normal_queries(queries)
         queries = queries if rotation is None else rotate(queries, rotation)
         weights = attention_weights(queries, keys, bias, logit_scale)
         kept = self.dropout.drop(tf.cast(weights, values.dtype), training)
@@ -193,6 +209,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         projected = tf.matmul(flatten(states), kernel)
         projected = projected if offset is None else projected + offset
         keys, values = self._heads(unflatten(projected, states), 2)
+        keys = self._normal_keys(keys)
         return (keys if rotation is None else rotate(keys, rotation)), values
 
     def key_value_weights(self) -> dict[str, dict[str, Any]]:
@@ -237,20 +254,30 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
 
+    @property
+    def _biased(self) -> tuple[str, ...]:
+        """The projections that have a bias, besides the output's."""
+        if self.attention_bias:
+            return ("query", "key", "value")
+        return ("query", "key") if self.qk_bias else ()
+
     def _projections(self, names: tuple[str, ...], dtype: Any) -> tuple[list[Any], list[Any]]:
-        """The kernels and biases (none without attention_bias) of these projections, queries' times
-        head_size^-0.5.
+        """The kernels and biases (none without attention_bias and qk_bias) of these projections,
+        queries' times head_size^-0.5 unless a norm follows.
         """
         # The kernels are smaller than what they make, so they are scaled.
-        scales = [self.head_size**-0.5 if name == "query" else 1.0 for name in names]
+        scale = 1.0 if self.qk_norm else self.head_size**-0.5
+        scales = [scale if name == "query" else 1.0 for name in names]
         kernels = [
             scaled(getattr(self, f"{name}_kernel"), scale, dtype)
             for name, scale in zip(names, scales, strict=True)
         ]
-        if not self.attention_bias:
+        if not self._biased:
             return kernels, []
         return kernels, [
             scaled(getattr(self, f"{name}_bias"), scale, dtype)
+            if name in self._biased
+            else tf.zeros([self.inner_size], dtype)
             for name, scale in zip(names, scales, strict=True)
         ]
 

@@ -30,6 +30,9 @@ class CachedAttention:
     compute_dtype: str
     relative_table: Any
     output_transform: Linear
+    qk_norm: bool
+    query_norm: Any
+    key_norm: Any
 
     def prepare(self, names: tuple[str, ...] = ("query", "key", "value")) -> dict[str, Any]:
         """The weights of the named projections as one matrix, and those of the output, as
@@ -74,6 +77,7 @@ class CachedAttention:
           (queries [batch, num_heads, beam_size, head_size] for ``attend_cached``, the new cache).
         """
         queries, keys, values = self._project_rows(x, weights, 3, cache_position.beam_size)
+        queries, keys = self._normal_queries(queries), self._normal_keys(keys)
         if rotation is not None:
             queries, keys = rotate(queries, rotation), rotate(keys, rotation)
         return queries, {
@@ -141,6 +145,7 @@ class CachedAttention:
             (queries,) = self._project_rows(x, weights, 1, beam_size)
         else:
             queries = active.spread(affine(x, weights["projection"])[None], self.num_heads)
+        queries = self._normal_queries(queries)
         queries = queries if rotation is None else rotate(queries, rotation)
         return self._attend_rows(
             queries,
@@ -151,6 +156,16 @@ class CachedAttention:
             weights,
             active,
         )
+
+    def _normal_queries(self, queries: Any) -> Any:
+        """Returns the queries, under qk_norm through their norm and times head_size^-0.5."""
+        if not self.qk_norm:
+            return queries
+        return self.query_norm(queries) * tf.cast(self.head_size**-0.5, self.compute_dtype)
+
+    def _normal_keys(self, keys: Any) -> Any:
+        """Returns the keys, under qk_norm through their norm."""
+        return self.key_norm(keys) if self.qk_norm else keys
 
     def _project_rows(
         self, x: Any, weights: dict[str, Any], count: int, beam_size: int

@@ -1,9 +1,14 @@
 """The block, which a recurrent step calls: self-attention, attention over the encoder (in a
 decoder), transition.
 
-Post-norm (the paper's equations 4 and 5): A = LayerNorm(x + Attention(x)); H = LayerNorm(A +
-Transition(A)). Pre-norm (tensor2tensor): A = x + Attention(LayerNorm(x)); H = A +
-Transition(LayerNorm(A)); one more norm follows the recurrence.
+With F the attention or the transition, s the residual scale and N, N' norms of their own::
+
+    post      N(x + s F(x))          (the paper's equations 4 and 5)
+    pre       x + s F(N(x))          (tensor2tensor)
+    sandwich  N'(x + s F(N(x)))      (Huginn, arXiv 2502.05171)
+    peri      x + s N'(F(N(x)))      (Peri-LN, arXiv 2502.02732; Ouro, arXiv 2510.25741)
+
+Where sums leave the block as they are (pre, peri), one more norm follows the recurrence.
 """
 
 from __future__ import annotations
@@ -16,10 +21,13 @@ from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.block_cached import CachedBlock
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.normalization import make_norm
 from ut_tf.layers.optional_outputs import OptionalOutputs
 
 Rotation = tuple[Any, Any]
+NORMS_BEFORE = ("pre", "sandwich", "peri")
+NORMS_AFTER = ("sandwich", "peri")
+WITH_FINAL_NORM = ("pre", "peri")
 
 
 class BlockContext(NamedTuple):
@@ -77,9 +85,11 @@ class Block(CachedBlock, OptionalOutputs, Composite):
       memory_attention: ``MultiHeadAttention`` over an encoder's states, or None.
       transition: a ``TransitionFunction``, ``StepTransitions``, or None (the gru and lstm
         recurrences go without).
-      norm: "post" or "pre".
-      norm_epsilon: of the layer norms.
+      norm: "post", "pre", "sandwich" or "peri".
+      norm_epsilon: of the norms.
       dropout: rate, on the output of each part.
+      norm_type: "layer", "rms" or "rms_plain".
+      residual_scale: factor on what each part adds.
 
     Call arguments:
       x: [batch, length, hidden_size].
@@ -101,6 +111,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         norm: str = "post",
         norm_epsilon: float = 1e-6,
         dropout: float = 0.0,
+        norm_type: str = "layer",
+        residual_scale: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -110,12 +122,13 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         self.norm = norm
         self.norm_epsilon = norm_epsilon
         self.dropout = dropout
+        self.norm_type = norm_type
+        self.residual_scale = residual_scale
         self.with_memory = memory_attention is not None
         policy = self.dtype_policy
+        for name in self._norms():
+            setattr(self, name, make_norm(norm_type, norm_epsilon, name=name, dtype=policy))
         for name in self._sublayers():
-            setattr(
-                self, f"{name}_norm", LayerNorm(norm_epsilon, name=f"{name}_norm", dtype=policy)
-            )
             setattr(self, f"{name}_dropout", Dropout(dropout, name=f"{name}_dropout", dtype=policy))
 
     @property
@@ -135,9 +148,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         return self.transition is None or not self.transition.sees_neighbours
 
     def build(self, input_shape: Any) -> None:
-        for name in self._sublayers():
+        for name in (*self._sublayers(), *self._norms()):
             getattr(self, name).build(input_shape)
-            getattr(self, f"{name}_norm").build(input_shape)
 
     def call(
         self,
@@ -159,7 +171,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
                 logit_scale=context.logit_scale,
                 active=context.active,
                 training=training,
-                output_scale=self.self_attention_dropout.scale(training),
+                output_scale=self._output_scale("self_attention", training),
             )
             x = self._after("self_attention", x, output, training)
         if self.with_memory:
@@ -171,7 +183,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
                 rotation=context.memory_rotation,
                 logit_scale=context.memory_scale,
                 training=training,
-                output_scale=self.memory_attention_dropout.scale(training),
+                output_scale=self._output_scale("memory_attention", training),
                 active=context.active,
             )
             x = self._after("memory_attention", x, output, training)
@@ -180,7 +192,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
                 self._before("transition", x),
                 keep=None if context.active is not None else context.keep,
                 training=training,
-                output_scale=self.transition_dropout.scale(training),
+                output_scale=self._output_scale("transition", training),
                 **self._of_step(step),
             )
             x = self._after("transition", x, output, training)
@@ -193,11 +205,24 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         keys_values: tuple[Any, Any] = self.memory_attention.keys_values(states, rotation)
         return keys_values
 
+    def _output_scale(self, name: str, training: bool) -> float:
+        """Returns the factor on a sublayer's output, where no norm comes between the two."""
+        if self.norm == "peri":
+            return 1.0
+        scale: float = getattr(self, f"{name}_dropout").scale(training)
+        return self.residual_scale * scale
+
     def _before(self, name: str, x: Any) -> Any:
         """Returns a sublayer's input: x, through the norm if the norm comes first."""
-        return getattr(self, f"{name}_norm")(x) if self.norm == "pre" else x
+        return getattr(self, f"{name}_norm")(x) if self.norm in NORMS_BEFORE else x
 
     def _after(self, name: str, x: Any, output: Any, training: bool) -> Any:
         """Returns x with the output of a sublayer, which has been scaled for its dropout."""
-        x = x + getattr(self, f"{name}_dropout").drop(output, training)
-        return x if self.norm == "pre" else getattr(self, f"{name}_norm")(x)
+        dropout = getattr(self, f"{name}_dropout")
+        if self.norm == "peri":
+            output = getattr(self, f"{name}_norm_after")(output)
+            return x + self.residual_scale * dropout(output, training=training)
+        x = x + dropout.drop(output, training)
+        if self.norm == "pre":
+            return x
+        return getattr(self, f"{name}_norm_after" if self.norm == "sandwich" else f"{name}_norm")(x)

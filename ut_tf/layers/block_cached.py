@@ -44,15 +44,14 @@ class CachedBlock:
     memory_attention: Any
     transition: Any
     norm: str
+    residual_scale: float
     with_memory: bool
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``append`` and ``finish``, read, joined and cast once for all
         positions.
         """
-        weights = {
-            f"{name}_norm": getattr(self, f"{name}_norm").prepare() for name in self._sublayers()
-        }
+        weights = {name: getattr(self, name).prepare() for name in self._norms()}
         weights["self_attention"] = self.self_attention.prepare()
         if self.with_memory:
             weights["memory_attention"] = self.memory_attention.prepare(("query",))
@@ -171,20 +170,31 @@ class CachedBlock:
 
     def _before_step(self, name: str, x: Any, weights: dict[str, Any]) -> Any:
         """Returns a sublayer's input: x, through the norm if the norm comes first."""
-        if self.norm == "post":
-            return x
-        return getattr(self, f"{name}_norm").step(x, weights[f"{name}_norm"])
+        return x if self.norm == "post" else self._normal(f"{name}_norm", x, weights)
 
     def _after_step(self, name: str, x: Any, output: Any, weights: dict[str, Any]) -> Any:
         """Returns x with the output of a sublayer."""
-        if self.norm == "pre":
-            return x + output
-        return getattr(self, f"{name}_norm").step(x + output, weights[f"{name}_norm"])
+        if self.norm == "peri":
+            output = self._normal(f"{name}_norm_after", output, weights)
+        x = x + (output if self.residual_scale == 1.0 else self.residual_scale * output)
+        if self.norm in ("pre", "peri"):
+            return x
+        return self._normal(
+            f"{name}_norm_after" if self.norm == "sandwich" else f"{name}_norm", x, weights
+        )
+
+    def _normal(self, name: str, x: Any, weights: dict[str, Any]) -> Any:
+        return getattr(self, name).step(x, weights[name])
 
     def _sublayers(self) -> list[str]:
         """Returns the names of the sublayers that are there, in their order."""
         names = ("self_attention", "memory_attention", "transition")
         return [name for name in names if getattr(self, name) is not None]
+
+    def _norms(self) -> list[str]:
+        """Returns the names of the norms, in their order."""
+        ends = ("_norm", "_norm_after") if self.norm in ("sandwich", "peri") else ("_norm",)
+        return [f"{name}{end}" for name in self._sublayers() for end in ends]
 
     def _of_step(self, step: Any) -> dict[str, Any]:
         """Returns the argument of transitions that have weights for each step."""

@@ -13,6 +13,7 @@ TRANSITIONS = {
         f"{_TRANSITION}:SeparableConvTransition",
         "two separable convolutions with a ReLU between; causal in the decoder",
     ),
+    "swiglu": Entry("ut_tf.layers.swiglu:SwiGLU", "a gated map (TRM, HRM, Huginn), no biases"),
 }
 
 POSITIONS = {

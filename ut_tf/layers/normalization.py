@@ -1,4 +1,6 @@
-"""Layer normalisation in float32, with a gradient written by hand to save passes over memory."""
+"""Normalisation of states in float32: layer norms, with a gradient written by hand to save passes
+over memory, and root mean squares.
+"""
 
 from __future__ import annotations
 
@@ -84,3 +86,58 @@ class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class RMSNorm(keras.layers.Layer):  # type: ignore[misc]
+    """x / sqrt(mean(x^2) + epsilon) * scale over the last axis (arXiv 1910.07467), computed in
+    float32 whatever the compute dtype.
+
+    Args:
+      epsilon: added to the mean of the squares.
+      with_scale: whether there is a trained scale.
+
+    Call arguments:
+      x: [..., hidden_size], any float dtype.
+
+    Returns:
+      [..., hidden_size] in the layer's compute dtype.
+    """
+
+    def __init__(self, epsilon: float = 1e-6, with_scale: bool = True, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.epsilon = epsilon
+        self.with_scale = with_scale
+
+    def build(self, input_shape: Any) -> None:
+        if self.with_scale:
+            self.scale = self.add_weight(
+                shape=(input_shape[-1],), initializer="ones", name="scale", autocast=False
+            )
+
+    def call(self, x: Any) -> Any:
+        return self.step(x, self.prepare())
+
+    def prepare(self) -> dict[str, Any]:
+        """The weights for ``step``."""
+        return {"scale": tf.convert_to_tensor(self.scale)} if self.with_scale else {}
+
+    def step(self, x: Any, weights: dict[str, Any]) -> Any:
+        """The call, with weights from ``prepare``."""
+        x = tf.cast(x, tf.float32)
+        epsilon = tf.constant(self.epsilon, tf.float32)
+        normal = x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + epsilon)
+        normal = normal * weights["scale"] if self.with_scale else normal
+        return tf.cast(normal, self.compute_dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+def make_norm(norm_type: str, epsilon: float, **options: Any) -> LayerNorm | RMSNorm:
+    """Returns the norm of a type: "layer", "rms", or "rms_plain", without a scale; options are name
+    and dtype of the layer.
+    """
+    if norm_type == "layer":
+        return LayerNorm(epsilon, **options)
+    return RMSNorm(epsilon, norm_type == "rms", **options)

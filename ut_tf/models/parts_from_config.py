@@ -24,8 +24,8 @@ from ut_tf import registry
 from ut_tf.config.base import Config, filled_in
 from ut_tf.config.part_options import own_options, parameters
 from ut_tf.layers.attention import MultiHeadAttention
-from ut_tf.layers.block import Block
-from ut_tf.layers.normalization import LayerNorm
+from ut_tf.layers.block import WITH_FINAL_NORM, Block
+from ut_tf.layers.normalization import make_norm
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import StepTransitions
@@ -76,12 +76,14 @@ def make_position_encoding(config: Any) -> PositionEncoding:
     return encoding
 
 
-def make_norm(config: Any, dtype: Any, name: str = "final_norm") -> LayerNorm:
-    """A layer norm."""
-    norm: LayerNorm = make_part(
-        LayerNorm, config, epsilon=config.norm_epsilon, name=name, dtype=dtype
-    )
-    return norm
+def make_final_norm(config: Any, dtype: Any) -> Any:
+    """Returns the norm that follows blocks whose sums have none; None where theirs have."""
+    return make_named_norm(config, "final_norm", dtype) if config.norm in WITH_FINAL_NORM else None
+
+
+def make_named_norm(config: Any, name: str, dtype: Any) -> Any:
+    """Returns a norm of the configuration's type."""
+    return make_norm(config.norm_type, config.norm_epsilon, name=name, dtype=dtype)
 
 
 def make_transition(config: Any, **offered: Any) -> Any:
@@ -152,5 +154,5 @@ def make_layer_stack(
         make_block(config, causal, with_memory, name=f"block_{number}", dtype=dtype)
         for number in range(count)
     ]
-    final_norm = make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None
+    final_norm = make_final_norm(config, dtype) if with_final_norm else None
     return LayerStack(blocks, final_norm, name=name, dtype=dtype)

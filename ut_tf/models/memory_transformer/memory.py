@@ -347,7 +347,7 @@ def _attend(
     """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the
     attention weights).
     """
-    if block.norm == "pre":
+    if block.norm != "post":
         others = block.memory_attention_norm(others)
     keys, values = block.memory_attention.keys_values(others, rotation)
     output, _, weights = block(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
-from ut_tf.models.parts_from_config import make_block, make_layer_stack, make_norm, make_part
+from ut_tf.models.parts_from_config import make_block, make_final_norm, make_layer_stack, make_part
 
 
 def make_memory_stack(
@@ -33,7 +33,7 @@ def make_bottleneck_stack(
     for number in range(config.num_layers):
         writers.append(make_block(pointwise, name=f"write_{number}", **options))
         readers.append(make_block(config, name=f"read_{number}", **options))
-    final_norm = make_norm(config, dtype) if config.norm == "pre" else None
+    final_norm = make_final_norm(config, dtype)
     return BottleneckStack(
         memory, writers, readers, final_norm, returns_memory, name=name, dtype=dtype
     )

@@ -227,7 +227,8 @@ def _keys(step: RecurrentStep, given: LoopInputs, rotation: Any) -> CachedKeys |
     block, coordinates = step.block, step.coordinates
     assert isinstance(block, Block)
     # A norm of h + P is not the sum of anything of h and of P.
-    if coordinates.is_constant or (block.norm == "post" and coordinates.is_sum):
+    is_sum = coordinates.is_constant or (block.norm == "post" and coordinates.is_sum)
+    if is_sum and not block.self_attention.qk_norm:
         return CachedKeys(step, given, rotation)
     return RecomputedKeys(step, given, rotation)
 
@@ -262,7 +263,7 @@ class RecomputedKeys:
         read = tf.reshape(kept, tf.shape(self.inputs))
         read = read if self.injection is None else self.injection(read, self.inputs)
         read = self.coordinates(read, step=step, position_signal=self.signal)
-        read = self.block.self_attention_norm(read) if self.block.norm == "pre" else read
+        read = read if self.block.norm == "post" else self.block.self_attention_norm(read)
         keys, values = self.block.self_attention.keys_values(read, self.rotation)
         return {"keys": keys, "values": values}
 
@@ -312,7 +313,7 @@ class CachedKeys:
         if self.signal is not None:
             signal = tf.squeeze(positions.rows_of(self.signal), 0)
             states = add_signal(states, signal, self.coordinates.compute_dtype)
-        if self.block.norm == "pre":
+        if self.block.norm != "post":
             states = self.block.self_attention_norm(states)
         keys, values = self.attention.key_value_rows(states, self.weights)
         if self.rotation is not None:

@@ -55,6 +55,10 @@ class RecurrenceConfig(StepsConfig):
     """Where the state begins: inputs, zeros, learned (a trained vector), fixed (a vector that is
     drawn once); all but inputs need an input_injection.
     """
+    outer_norm: bool = option(False)
+    """Whether each step ends with a norm of the state, so that no depth lets it grow."""
+    state_update: float = option(1.0, above=0, at_most=1)
+    """Share of a step's result in the new state; the rest is the state before it."""
     recurrence_layers: int = option(1, at_least=1, is_structure=True)
     """Blocks that one recurrent step applies in turn, each with weights of its own."""
     mix_layers_before: int = option(0, at_least=0, is_structure=True)
@@ -247,6 +251,10 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
             mistakes.append(
                 f"halting={self.halting} answers from the states of every step, so no layers can"
                 " follow: it needs mix_layers_after=0"
+            )
+        if self.recurrent_layer != "none" and self.norm not in ("post", "pre"):
+            mistakes.append(
+                f"recurrent_layer={self.recurrent_layer} needs norm=post or pre, not {self.norm}"
             )
         mistakes += self._impossible_coordinates() + self._impossible_draws()
         return mistakes + self._impossible_depths() + self._impossible_exits()

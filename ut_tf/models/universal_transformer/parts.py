@@ -12,8 +12,9 @@ from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.parts_from_config import (
     make_block,
     make_chosen,
+    make_final_norm,
     make_layer_stack,
-    make_norm,
+    make_named_norm,
     make_part,
     make_position_encoding,
 )
@@ -129,7 +130,8 @@ def make_recurrence(
         injection=injection,
         initial_state=initial_state,
         exit_rule=make_exit_rule(config, with_position_outputs),
-        final_norm=make_norm(config, dtype) if with_final_norm and config.norm == "pre" else None,
+        final_norm=make_final_norm(config, dtype) if with_final_norm else None,
+        outer_norm=make_named_norm(config, "outer_norm", dtype) if config.outer_norm else None,
         name=name,
         dtype=dtype,
     )

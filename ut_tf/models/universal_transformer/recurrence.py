@@ -66,6 +66,8 @@ class Recurrence(OptionalOutputs, Composite):
       train_depth: ``TrainDepth`` that draws the depth in training, or None.
       injection: ``InputInjection`` of the inputs into what the block reads, or None.
       initial_state: ``InitialState``, or None: the cell decides where the state begins.
+      outer_norm: norm of the state that ends each step, or None.
+      state_update: share of a step's result in the new state.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
       halting_compute: "compact": positions that have halted are not computed; "dense": all are;
@@ -101,6 +103,8 @@ class Recurrence(OptionalOutputs, Composite):
         train_depth: TrainDepth | None = None,
         injection: InputInjection | None = None,
         initial_state: InitialState | None = None,
+        outer_norm: Any = None,
+        state_update: float = 1.0,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
         halting_compute: str = "auto",
@@ -116,6 +120,8 @@ class Recurrence(OptionalOutputs, Composite):
         self.train_depth = train_depth
         self.injection = injection
         self.initial_state = initial_state
+        self.outer_norm = outer_norm
+        self.state_update = state_update
         # For calls without the number of the update, as in ``fit``.
         self.depth_seeds = None if train_depth is None else keras.random.SeedGenerator()
         self.position_every_step = position_every_step
@@ -140,7 +146,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
-        build_parts([*parts, self.injection, self.initial_state], input_shape)
+        build_parts([*parts, self.injection, self.initial_state, self.outer_norm], input_shape)
         if unbuilt := [part for part in self.cell._flatten_layers() if not part.built]:
             raise UserError(
                 f"{type(self.cell).__name__} has the layer {unbuilt[0].name!r}, which is not built:"
@@ -311,7 +317,13 @@ class Recurrence(OptionalOutputs, Composite):
     def recurrent_step(self) -> RecurrentStep:
         """The recurrent step, which all loops repeat."""
         return RecurrentStep(
-            self.cell, self.coordinates, self.block, self.injection, self.initial_state
+            self.cell,
+            self.coordinates,
+            self.block,
+            self.injection,
+            self.initial_state,
+            self.outer_norm,
+            self.state_update,
         )
 
     def _final_state(self, carry: Carry) -> Any:

@@ -60,6 +60,8 @@ class RecurrentStep:
       block: attention and transition.
       injection: ``InputInjection`` of the inputs into what the block reads, or None.
       initial_state: ``InitialState``, or None: the cell decides.
+      outer_norm: norm of the new state, or None.
+      state_update: share of the cell's result in the new state (arXiv 2605.21488's λ).
     """
 
     def __init__(
@@ -69,17 +71,21 @@ class RecurrentStep:
         block: BlockLike,
         injection: InputInjection | None = None,
         initial_state: InitialState | None = None,
+        outer_norm: Any = None,
+        state_update: float = 1.0,
     ) -> None:
         self.cell = cell
         self.coordinates = coordinates
         self.block = block
         self.injection = injection
         self.initial_state = initial_state
+        self.outer_norm = outer_norm
+        self.state_update = state_update
 
     @property
     def layers(self) -> list[Any]:
         """The Keras layers that a step calls."""
-        parts = [self.block, self.cell, self.coordinates, self.injection]
+        parts = [self.block, self.cell, self.coordinates, self.injection, self.outer_norm]
         return [part for part in parts if part is not None]
 
     def start(self, inputs: Any) -> Carry:
@@ -121,6 +127,8 @@ class RecurrentStep:
         state, memory = self.cell(
             output, carry.state, memory, inputs, **step_argument(self.cell.call, index)
         )
+        state = self._updated(carry.state, state)
+        state = state if self.outer_norm is None else self.outer_norm(state)
         trace = Trace(block_input, (own, of_memory)) if with_trace else Trace(None, (None, None))
         return Carry(state, memory), trace
 
@@ -141,6 +149,13 @@ class RecurrentStep:
             return False
         return cell.reads_state_alone
 
+    def _updated(self, before: Any, state: Any) -> Any:
+        """Returns (1 - state_update) before + state_update state."""
+        if self.state_update == 1.0:
+            return state
+        before = tf.cast(before, state.dtype)
+        return before + tf.cast(self.state_update, state.dtype) * (state - before)
+
     # Incremental decoding.
 
     def prepare(self, count: int) -> dict[str, Any]:
@@ -148,6 +163,8 @@ class RecurrentStep:
         weights: dict[str, Any] = {"block": self.block.prepare(), "cell": self.cell.prepare()}
         if self.injection is not None:
             weights["injection"] = self.injection.prepare()
+        if self.outer_norm is not None:
+            weights["outer_norm"] = self.outer_norm.prepare()
         if kernels := self.coordinates.prepare():
             weights["coordinates"] = kernels
         signals = self.coordinates.step_signals(count)
@@ -196,4 +213,8 @@ class RecurrentStep:
         [rows, hidden_size].
         """
         arguments = (block_output, carry.state, carry.memory, inputs, weights["cell"])
-        return Carry(*self.cell.step(*arguments, **step_argument(self.cell.step, index)))
+        state, memory = self.cell.step(*arguments, **step_argument(self.cell.step, index))
+        state = self._updated(carry.state, state)
+        if self.outer_norm is not None:
+            state = self.outer_norm.step(state, weights["outer_norm"])
+        return Carry(state, memory)
