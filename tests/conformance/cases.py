@@ -340,6 +340,16 @@ CASES = [
     _again(_stack("LayerStack, pre-norm", _layers, norm="pre")),
     _again(
         _stack(
+            "Recurrence of two levels",
+            make_recurrence,
+            H_cycles=2,
+            L_cycles=2,
+            two_nets=True,
+            initial_state="fixed",
+        )
+    ),
+    _again(
+        _stack(
             "Recurrence sandwich, injected",
             make_recurrence,
             norm="sandwich",

@@ -25,6 +25,8 @@ TARGETS = np.array([[3, 4, 5, 1], [8, 1, 0, 0], [5, 6, 1, 0]], np.int32)
 FIELDS: dict[str, list[Any]] = {
     "recurrence": ["basic", "highway", "skip", "gru", "lstm", "dwa"],
     "recurrence_layers": [1, 1, 2],
+    "H_cycles": [0, 0, 0, 2],
+    "two_nets": [False, True],
     "halting": ["none", "basic", "basic", "accumulated", "global", "pondernet"],
     "act_halting_bias_init": [-1.0, 0.3],
     "act_max_steps": [3],

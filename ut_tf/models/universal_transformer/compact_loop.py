@@ -35,9 +35,7 @@ def reads_only_keys(step: RecurrentStep, halting: Halting) -> bool:
     state alone.
     """
     return (
-        halting.copies_halted_states
-        and step.block.remembers_only_keys
-        and step.cell.reads_state_alone
+        halting.copies_halted_states and step.block.remembers_only_keys and step.reads_state_alone
     )
 
 

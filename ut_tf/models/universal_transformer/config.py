@@ -55,6 +55,18 @@ class RecurrenceConfig(StepsConfig):
     """Where the state begins: inputs, zeros, learned (a trained vector), fixed (a vector that is
     drawn once); all but inputs need an input_injection.
     """
+    H_cycles: int = option(0, at_least=0, is_structure=True)
+    """Of a step of two levels (TRM, HRM), how often the high state moves; 0: there is one level."""
+    L_cycles: int = option(1, at_least=1, only_with=unless("H_cycles", 0))
+    """How often the low state moves before each move of the high one."""
+    two_nets: bool = option(False, only_with=unless("H_cycles", 0))
+    """Whether the two levels have blocks of their own (HRM) or the same one (TRM)."""
+    cycle_backprop: Literal["last_cycle", "last_call", "all"] = option(
+        "last_cycle", only_with=unless("H_cycles", 0)
+    )
+    """The calls of a step of two levels that have a gradient: those of the last cycle (TRM), the
+    last one of each level (HRM), or all.
+    """
     outer_norm: bool = option(False)
     """Whether each step ends with a norm of the state, so that no depth lets it grow."""
     state_update: float = option(1.0, above=0, at_most=1)
@@ -108,11 +120,22 @@ class RecurrenceConfig(StepsConfig):
 
     def _unseen_inputs(self) -> list[str]:
         """A recurrence that begins elsewhere has to be given its inputs."""
+        if self.H_cycles:
+            return self._impossible_levels()
         if self.initial_state == "inputs" or self.input_injection != "none":
             return []
         return [
             f"initial_state={self.initial_state} and input_injection=none show the recurrence no"
             " inputs: choose an input_injection"
+        ]
+
+    def _impossible_levels(self) -> list[str]:
+        """Two levels are a cell and an injection of their own."""
+        needed = {"recurrence": "basic", "input_injection": "none"}
+        return [
+            f"H_cycles={self.H_cycles} needs {name}={value}, not {getattr(self, name)}"
+            for name, value in needed.items()
+            if getattr(self, name) != value
         ]
 
     def _is_none_of(self, cells: tuple[str, ...]) -> bool:

@@ -64,6 +64,7 @@ class UniversalTransformer(AttentionModel):
             self.has_decoder
             and self._halting().works_incrementally
             and not self.network.steps_per_position
+            and not self.network.H_cycles
             and self.network.position_shift == "none"
         )
 

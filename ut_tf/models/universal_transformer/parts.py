@@ -22,6 +22,7 @@ from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.models.universal_transformer.two_levels import Levels
 
 
 def make_halting(config: Any, **offered: Any) -> Halting:
@@ -93,18 +94,7 @@ def make_recurrence(
         "step_transitions": depth if with_step_transitions else 0,
         "dtype": dtype,
     }
-    block: Any = (
-        make_block(config, name="block", **options)
-        if config.recurrence_layers == 1
-        else BlockSequence(
-            [
-                make_block(config, name=f"block_{number}", **options)
-                for number in range(config.recurrence_layers)
-            ],
-            name="block",
-            dtype=dtype,
-        )
-    )
+    block = _make_blocks(config, "block", **options)
     coordinates = make_part(
         Coordinates,
         config,
@@ -116,9 +106,17 @@ def make_recurrence(
     injection = make_chosen(
         registry.input_injections, config, "input_injection", name="injection", dtype=dtype
     )
-    initial_state = make_chosen(
-        registry.initial_states, config, "initial_state", name="initial_state", dtype=dtype
-    )
+    initial_state = _make_initial_state(config, "initial_state", dtype)
+    levels = None
+    if config.H_cycles:
+        levels = make_part(
+            Levels,
+            config,
+            high_block=_make_blocks(config, "high_block", **options) if config.two_nets else None,
+            initial_low_state=_make_initial_state(config, "initial_low_state", dtype),
+            name="levels",
+            dtype=dtype,
+        )
     recurrence: Recurrence = make_part(
         Recurrence,
         config,
@@ -129,6 +127,7 @@ def make_recurrence(
         train_depth=train_depth,
         injection=injection,
         initial_state=initial_state,
+        levels=levels,
         exit_rule=make_exit_rule(config, with_position_outputs),
         final_norm=make_final_norm(config, dtype) if with_final_norm else None,
         outer_norm=make_named_norm(config, "outer_norm", dtype) if config.outer_norm else None,
@@ -136,6 +135,21 @@ def make_recurrence(
         dtype=dtype,
     )
     return recurrence
+
+
+def _make_blocks(config: Any, name: str, **options: Any) -> Any:
+    """The block of a step, or its blocks in turn."""
+    if config.recurrence_layers == 1:
+        return make_block(config, name=name, **options)
+    blocks = [
+        make_block(config, name=f"block_{number}", **options)
+        for number in range(config.recurrence_layers)
+    ]
+    return BlockSequence(blocks, name=name, dtype=options["dtype"])
+
+
+def _make_initial_state(config: Any, name: str, dtype: Any) -> Any:
+    return make_chosen(registry.initial_states, config, "initial_state", name=name, dtype=dtype)
 
 
 def is_mixed(config: Any) -> bool:

@@ -50,6 +50,7 @@ from ut_tf.models.universal_transformer.loops import LoopInputs, Watch, WholeLoo
 from ut_tf.models.universal_transformer.position_loop import PositionHalting, PositionLoop
 from ut_tf.models.universal_transformer.step import Carry, RecurrentStep
 from ut_tf.models.universal_transformer.train_depth import TrainDepth
+from ut_tf.models.universal_transformer.two_levels import Levels, TwoLevelStep
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -68,6 +69,8 @@ class Recurrence(OptionalOutputs, Composite):
       initial_state: ``InitialState``, or None: the cell decides where the state begins.
       outer_norm: norm of the state that ends each step, or None.
       state_update: share of a step's result in the new state.
+      levels: ``Levels`` of a step of two levels, whose low block is `block`; None: there is one
+        level.
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
       halting_compute: "compact": positions that have halted are not computed; "dense": all are;
@@ -105,6 +108,7 @@ class Recurrence(OptionalOutputs, Composite):
         initial_state: InitialState | None = None,
         outer_norm: Any = None,
         state_update: float = 1.0,
+        levels: Levels | None = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
         halting_compute: str = "auto",
@@ -122,6 +126,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.initial_state = initial_state
         self.outer_norm = outer_norm
         self.state_update = state_update
+        self.levels = levels
         # For calls without the number of the update, as in ``fit``.
         self.depth_seeds = None if train_depth is None else keras.random.SeedGenerator()
         self.position_every_step = position_every_step
@@ -146,7 +151,8 @@ class Recurrence(OptionalOutputs, Composite):
 
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
-        build_parts([*parts, self.injection, self.initial_state, self.outer_norm], input_shape)
+        parts += [self.injection, self.initial_state, self.outer_norm, self.levels]
+        build_parts(parts, input_shape)
         if unbuilt := [part for part in self.cell._flatten_layers() if not part.built]:
             raise UserError(
                 f"{type(self.cell).__name__} has the layer {unbuilt[0].name!r}, which is not built:"
@@ -316,7 +322,7 @@ class Recurrence(OptionalOutputs, Composite):
     @property
     def recurrent_step(self) -> RecurrentStep:
         """The recurrent step, which all loops repeat."""
-        return RecurrentStep(
+        parts = (
             self.cell,
             self.coordinates,
             self.block,
@@ -325,6 +331,9 @@ class Recurrence(OptionalOutputs, Composite):
             self.outer_norm,
             self.state_update,
         )
+        if self.levels is None:
+            return RecurrentStep(*parts)
+        return TwoLevelStep(self.levels, *parts)
 
     def _final_state(self, carry: Carry) -> Any:
         """The result at fixed depth, of the carry after the last step."""

@@ -127,17 +127,21 @@ class RecurrentStep:
         state, memory = self.cell(
             output, carry.state, memory, inputs, **step_argument(self.cell.call, index)
         )
-        state = self._updated(carry.state, state)
-        state = state if self.outer_norm is None else self.outer_norm(state)
+        state = self.updated(carry.state, state)
         trace = Trace(block_input, (own, of_memory)) if with_trace else Trace(None, (None, None))
         return Carry(state, memory), trace
+
+    @property
+    def reads_state_alone(self) -> bool:
+        """Whether the block reads the state as it is, whatever memory, inputs and step."""
+        return self.cell.reads_state_alone
 
     @property
     def steps_are_alike(self) -> bool:
         """Whether all steps are the same operations on the same weights, which depend on the step's
         number as a tensor at most.
         """
-        block, cell = self.block, self.cell
+        block = self.block
         if not isinstance(block, Block) or isinstance(block.transition, StepTransitions):
             return False
         # Layers of user code may do more than compute: add a loss, or take the step for a number.
@@ -147,9 +151,14 @@ class RecurrentStep:
         # A loss that is made in a shared graph cannot be read outside.
         if any(part.activity_regularizer is not None for part in parts):
             return False
-        return cell.reads_state_alone
+        return self.reads_state_alone
 
-    def _updated(self, before: Any, state: Any) -> Any:
+    def updated(self, before: Any, state: Any) -> Any:
+        """Returns the new state of the one before a step and what the step made of it."""
+        state = self._mixed(before, state)
+        return state if self.outer_norm is None else self.outer_norm(state)
+
+    def _mixed(self, before: Any, state: Any) -> Any:
         """Returns (1 - state_update) before + state_update state."""
         if self.state_update == 1.0:
             return state
@@ -214,7 +223,7 @@ class RecurrentStep:
         """
         arguments = (block_output, carry.state, carry.memory, inputs, weights["cell"])
         state, memory = self.cell.step(*arguments, **step_argument(self.cell.step, index))
-        state = self._updated(carry.state, state)
+        state = self._mixed(carry.state, state)
         if self.outer_norm is not None:
             state = self.outer_norm.step(state, weights["outer_norm"])
         return Carry(state, memory)
