@@ -72,7 +72,7 @@ class Shrinking(Drift):
 
 
 def drift(model: Any, hparams: HParams, shares: int) -> Supervision:
-    terms, _ = final(model, hparams, shares)
+    terms = final(model, hparams, shares).terms
     return Supervision((*terms, Pull(shares)), Drift())
 
 

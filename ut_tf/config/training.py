@@ -69,8 +69,13 @@ class TrainingConfig(Config):
     """Probability mass moved from the right symbol to all others."""
     supervision: str = option("final", names_of="supervisions")
     """What is lost, and carried from one update to the next: final (the cross entropy of the final
-    answer, the ponder cost, and what layers add).
+    answer, the ponder cost, and what layers add); each (the cross entropy after every step);
+    progressive (deep thinking's).
     """
+    progressive_alpha: float = option(
+        1.0, at_least=0, at_most=1, only_with=having("supervision", "progressive")
+    )
+    """Weight of the answer after a drawn part of the steps; that of the final one is 1 minus it."""
     loss_scale: Literal["none", "dynamic"] | None = option(None)
     """Scaling of the loss; None: dynamic under mixed_float16, none otherwise."""
     average_decay: float = option(0.0, at_least=0, below=1)

@@ -44,6 +44,9 @@ class StackInputs:
         drawn in training; None: from the recurrence's own random numbers.
       carry: Carry that the first step takes, in the place of what the cell begins with; the
         details then hold the carry after the last step. None: the cell begins.
+      depth: int32 [2], steps without and with gradient in training, or None.
+      every_step: whether, in training, the details hold the states after all steps of a fixed
+        depth, with equal shares.
     """
 
     symbol_mask: Any = None
@@ -55,6 +58,8 @@ class StackInputs:
     head: Callable[[Any], Any] | None = None
     update: Any = None
     carry: Any = None
+    depth: Any = None
+    every_step: bool = False
 
     def replace(self, **fields: Any) -> StackInputs:
         """Returns the same with other values of some fields."""

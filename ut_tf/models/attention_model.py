@@ -30,6 +30,12 @@ from ut_tf.search.contract import Cache
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 
+def _answering(options: CallOptions) -> dict[str, Any]:
+    """Returns the fields of ``StackInputs`` that only the stack which is answered from gets."""
+    names = ("carry", "depth", "every_step")
+    return {name: getattr(options, name) for name in names}
+
+
 class AttentionModel(EncoderDecoder):
     """An ``EncoderDecoder`` of stacks of attention blocks, which see all earlier positions.
 
@@ -163,7 +169,7 @@ class AttentionModel(EncoderDecoder):
                 options.observer,
                 head,
                 options.update,
-                None if self.has_decoder else options.carry,
+                **({} if self.has_decoder else _answering(options)),
             ),
             training=training,
         )
@@ -203,7 +209,7 @@ class AttentionModel(EncoderDecoder):
             options.observer,
             self.token_logits,
             options.update,
-            options.carry,
+            **_answering(options),
         )
         result: tuple[Any, RecurrenceDetails] = self.decoder(
             inputs, given=given, training=options.training

@@ -70,8 +70,10 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         Ids may have any dtype of whole numbers. Padding, 0, may stand anywhere: positions count
         symbols. Targets are shifted right inside. "update" (int64 [2]: the seed of a run and the
         number of the update) decides what depth is drawn; "carry" is what the recurrence that is
-        answered from begins with, and the details then hold what it ends with. Other keys are
-        ignored.
+        answered from begins with, and the details then hold what it ends with. In training,
+        "depth" (int32 [2]: steps without and with gradient) sets its depth, and with "every_step",
+        whatever its value, the logits are the mean log-probabilities after its steps. Other keys
+        are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -182,7 +184,13 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         given = checked_features(self._named(features), self.spec)
         features, orders = packed_features(given, self.spec)
         options = CallOptions(
-            bool(training), return_attention, observer, given.get("update"), given.get("carry")
+            bool(training),
+            return_attention,
+            observer,
+            given.get("update"),
+            given.get("carry"),
+            given.get("depth"),
+            "every_step" in given,
         )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None

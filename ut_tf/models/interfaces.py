@@ -97,6 +97,9 @@ class CallOptions(NamedTuple):
       observer: called with a StepView inside every recurrent step, or None.
       update: int64 [2], the seed of the run and the number of the update, or None.
       carry: Carry that the stack which is answered from begins with, or None.
+      depth: int32 [2], steps without and with gradient of that stack in training, or None: it
+        decides.
+      every_step: whether, in training, the states after all steps of that stack are answered from.
     """
 
     training: bool = False
@@ -104,6 +107,8 @@ class CallOptions(NamedTuple):
     observer: Observer | None = None
     update: Any = None
     carry: Any = None
+    depth: Any = None
+    every_step: bool = False
 
 
 def fixed_depth(

@@ -15,7 +15,7 @@ supervision, chosen by ``supervision`` and registered with ``registry.register_s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -177,16 +177,30 @@ class Carried(Protocol):
         """Returns the value for the next update, of the dtypes and known sizes of ``start``."""
 
 
+class Answer(NamedTuple):
+    """One of the calls of the model whose losses an update adds up.
+
+    Fields:
+      weight: of its losses; those of an update's calls add up to 1.
+      features: of the call besides those of the batch, such as "depth".
+    """
+
+    weight: float = 1.0
+    features: Mapping[str, Any] = {}
+
+
 class Supervision(NamedTuple):
     """The supervision of answers.
 
     Fields:
       terms: of the loss, the cross entropy first.
       carried: from one update to the next, or None.
+      answers: makes the answers that are supervised of the features of a call; None: the final one.
     """
 
     terms: tuple[Term, ...]
     carried: Carried | None = None
+    answers: Callable[[Mapping[str, Any]], Sequence[Answer]] | None = None
 
 
 class Objective:
@@ -195,13 +209,20 @@ class Objective:
     Args:
       model: ``TrainableModel``.
       terms: the cross entropy first.
-      carried: from one update to the next, or None.
+      carried, answers: as of ``Supervision``.
     """
 
-    def __init__(self, model: Any, terms: Sequence[Term], carried: Carried | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        terms: Sequence[Term],
+        carried: Carried | None = None,
+        answers: Callable[[Mapping[str, Any]], Sequence[Answer]] | None = None,
+    ) -> None:
         self._model = model
         self._terms = tuple(terms)
         self._carried = carried
+        self._answers = answers
         self._needs_details = carried is not None or any(term.needs_details for term in terms)
 
     @property
@@ -228,18 +249,22 @@ class Objective:
         """
         features = self._inputs(features, carry)
         counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}
-        details = None
-        if self._needs_details:
-            logits, details = self._model(features, training=True, return_details=True)
-        else:
-            logits = self._model(features, training=True)
-        call = Call(features, logits, details)
-        every = [term.sums(call, counts) for term in self._terms]
-        sums = Sums(
-            {name: loss for sums in every for name, loss in sums.losses.items()},
-            {name: value for sums in every for name, value in sums.reported.items()},
-        )
-        return sums, self._after(call, carry)
+        losses: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
+        for weight, further in [Answer()] if self._answers is None else self._answers(features):
+            # A frame less stands between the command and the products.
+            given = {**features, **further}
+            if self._needs_details:
+                call = Call(given, *self._model(given, training=True, return_details=True))
+            else:
+                call = Call(given, self._model(given, training=True), None)
+            for term in self._terms:
+                sums = term.sums(call, counts)
+                for name, loss in sums.losses.items():
+                    loss = loss if weight == 1.0 else weight * loss
+                    losses[name] = losses[name] + loss if name in losses else loss
+                reported |= sums.reported
+        return Sums(losses, reported), self._after(call, carry)
 
     def _inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:
         return features if self._carried is None else self._carried.inputs(features, carry)
@@ -302,6 +327,6 @@ def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term |
     """
     training = hparams.training
     make = registry.supervisions.get(training.supervision)
-    terms, carried = make(model, hparams, replicas * training.accumulate_steps)
+    terms, carried, answers = make(model, hparams, replicas * training.accumulate_steps)
     every = [*terms, *(term for term in further if term is not None)]
-    return Objective(model, every, carried)
+    return Objective(model, every, carried, answers)

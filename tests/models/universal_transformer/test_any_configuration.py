@@ -29,6 +29,7 @@ FIELDS: dict[str, list[Any]] = {
     "two_nets": [False, True],
     "halting": ["none", "basic", "basic", "accumulated", "global", "pondernet"],
     "act_halting_bias_init": [-1.0, 0.3],
+    "act_last_step": ["open", "remainder"],
     "act_max_steps": [3],
     "eval_act_max_steps": [2, 3],
     "halted_states": ["copy", "copy", "transform"],

@@ -184,3 +184,16 @@ def test_an_example_that_has_its_steps_waits(compute: str) -> None:
     assert details.ponder_times[:, 0].numpy().tolist() == [2.0, 4.0]
     alone = called(by_length, inputs[:1], mask[:1], steps=tf.constant([2]))[0]
     assert_close(together[:1, :2], alone[:, :2], 1e-6)
+
+
+@pytest.mark.parametrize("form", ["basic", "accumulated"])
+def test_the_last_step_gets_what_is_left(form: str) -> None:
+    options = {"halting": form, "act_max_steps": 3, "act_halting_bias_init": -6.0}
+    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
+    closed = called(made(**options, act_last_step="remainder"), inputs, mask)[1]
+    opened = called(made(**options), inputs, mask)[1]
+    late = opened.remainders.numpy() == 0
+    assert late.any() and closed.ponder_times.numpy()[late].tolist() == [3.0] * late.sum()
+    left = 1.0 - tf.reduce_sum(opened.halting_probabilities[:2], 0)
+    assert_close(closed.remainders.numpy()[late], left.numpy()[late], 1e-6)
+    assert_close(closed.remainders.numpy()[~late], opened.remainders.numpy()[~late], 0.0)

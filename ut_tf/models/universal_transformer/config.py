@@ -183,6 +183,10 @@ class HaltingConfig(Config):
     """Weight of the ponder cost in the loss (pondernet has ponder_kl_weight instead)."""
     act_halting_bias_init: float = option(-1.0, only_with=unless("halting", "none", "random"))
     """Initial bias of the halting unit; at +1 every position stops at step 2 and stays there."""
+    act_last_step: Literal["open", "remainder"] = option("open", only_with=_SUMS)
+    """Whether a position that takes all steps ends without a remainder (tensor2tensor), or its last
+    step gets what is left.
+    """
     halted_states: Literal["copy", "transform"] = option("copy", only_with=_SUMS)
     """Whether a halted position's state is copied (the paper's text) or goes on being transformed
     (tensor2tensor; pondernet always).

@@ -15,6 +15,7 @@ active positions, or over one new position, keeps it as [rows, ...].
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -456,3 +457,34 @@ class AllSteps(Depth):
             counted,
         )
         return output, RecurrenceDetails(mask=counted, **fields)
+
+
+class EveryStep(Depth):
+    """A number of steps whose states are all kept, for a supervision of each of them.
+
+    Args:
+      bound: the number of steps.
+      final_state: as of ``Depth``.
+    """
+
+    def start(self, carry: Carry, counted: Any) -> Any:
+        del counted
+        state = self.final_state(carry)
+        return tf.TensorArray(state.dtype, self.bound, element_shape=state.shape)
+
+    def after(
+        self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Any
+    ) -> tuple[Carry, Any, Any]:
+        del carry
+        return new, kept.write(index, self.final_state(new)), probability
+
+    def result(
+        self, carry: Carry, kept: Any, counted: Any, mask: Any, taken: Any
+    ) -> tuple[Any, RecurrenceDetails]:
+        output, details = super().result(carry, (), counted, mask, taken)
+        states = kept.stack()
+        shares = tf.fill([self.bound], -math.log(self.bound))[:, None, None]
+        return output, details._replace(
+            step_states=tf.ensure_shape(states, [self.bound, *states.shape[1:]]),
+            log_shares=shares + tf.zeros_like(counted),
+        )

@@ -128,6 +128,19 @@ class UniversalTransformer(AttentionModel):
         return expected_scores(details.log_shares, details.step_states, head)
 
     @property
+    def has_step_answers(self) -> bool:
+        """Whether a supervision may ask for the answer after each step."""
+        network = self.network
+        return not (
+            self._halting().dynamic
+            or network.train_depth != "fixed"
+            or network.backprop_steps
+            or network.steps_per_position
+            or network.mix_layers_after
+            or network.recurrence == "dwa"
+        )
+
+    @property
     def _exits_read_logits(self) -> bool:
         rule = self.network.eval_exit
         return bool(registry.exit_rules.attribute(rule, "reads_logits", False))

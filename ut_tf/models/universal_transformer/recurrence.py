@@ -40,6 +40,7 @@ from ut_tf.models.universal_transformer.depth import (
     DepthPerExample,
     Drawn,
     EarlyExit,
+    EveryStep,
     UntilHalted,
 )
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
@@ -210,9 +211,14 @@ class Recurrence(OptionalOutputs, Composite):
                     " of them out."
                 )
             return DepthPerExample(given.steps, self._final_state)
+        bound = unit.max_steps(training)
+        if training and given.depth is not None:
+            without, with_gradient = tf.unstack(given.depth)
+            return Drawn(without, with_gradient, bound, self._final_state)
+        if training and given.every_step:
+            return EveryStep(bound, self._final_state)
         if training and self.train_depth is not None:
             return self._drawn(self.train_depth, given)
-        bound = unit.max_steps(training)
         if unit.dynamic and training and unit.trains_all_steps:
             return AllSteps(unit, bound)
         if rule is not None:

@@ -36,6 +36,8 @@ class Basic(Halting):
       kernel_init: "glorot" or "unit_scaling".
       halted_states: "copy", or "transform": halted states go on being transformed.
       padding_ponders: whether padding takes part.
+      act_last_step: "open": a position that takes all steps has no remainder; "remainder": it halts
+        at the last one.
 
     Call arguments and result are those of ``Halting.probabilities``.
     """
@@ -51,6 +53,7 @@ class Basic(Halting):
         kernel_init: str = "glorot",
         halted_states: str = "copy",
         padding_ponders: bool = False,
+        act_last_step: str = "open",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,6 +65,7 @@ class Basic(Halting):
         self.loss_weight = act_loss_weight
         self.copies_halted_states = halted_states == "copy"
         self.padding_ponders = padding_ponders
+        self.act_last_step = act_last_step
         self.linear = Linear(
             1, True, kernel_init, act_halting_bias_init, name="linear", dtype="float32"
         )
@@ -105,7 +109,8 @@ class Basic(Halting):
         output: Any,
         halting: HaltingState,
     ) -> tuple[Any, Any, HaltingState, Any]:
-        del last
+        if self.act_last_step == "remainder":
+            probability = tf.where(last, 1.0, probability)
         halting, weight, running = halting_step(halting, probability, self.threshold)
         output = self.combine(new_state, output, weight)
         if self.copies_halted_states:
