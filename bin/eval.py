@@ -9,12 +9,21 @@ import dataclasses
 import json
 import math
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
+from ut_tf.bin.eval_frame import (
+    COMMAND,
+    changed,
+    check_known_lengths,
+    keep,
+    other_checkpoint,
+    record_of,
+    title,
+)
+from ut_tf.bin.eval_sweeps import SWEEPS, check_sweeps, sweep_depths, sweep_exits
 from ut_tf.bin.frame import flags, shared_flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
@@ -24,25 +33,17 @@ from ut_tf.bin.frame.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files, check_argument_names
 from ut_tf.data.problem import check_lengths
-from ut_tf.errors import UserError
-from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.factories import parse_problem_args
-from ut_tf.notices import printable
 from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.folders import check_writable
-from ut_tf.storage.layout import EXIT_SWEEP_FIGURE
 
 if TYPE_CHECKING:
-    from ut_tf.data.problem import Problem
-    from ut_tf.evaluation.exit_sweep import ExitSweep
     from ut_tf.evaluation.measurement import CheckpointMeasurement
     from ut_tf.run_weights import LoadedCheckpoint
 
-COMMAND = "ut-eval"
 DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem names.
 
   ut-eval --output_dir=runs/babi_qa-ut_base
@@ -52,6 +53,7 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/ende --decode_hparams=alpha=1.2
   ut-eval --output_dir=runs/task1-1 --output_dir=runs/task1-2
   ut-eval --output_dir=runs/task1 --exit_sweep
+  ut-eval --output_dir=runs/task1 --depth_sweep=1,2,4..64
   ut-eval --output_dir=runs/task1 --figures
   ut-eval --model=babi
 
@@ -124,6 +126,14 @@ FLAGS = (
         alone="all",
     ),
     Flag(
+        "depth_sweep",
+        "Evaluates at many recurrent depths: 1,2,3,8, with ranges of every depth (1..32) or doubled"
+        " ones (1,2,4..512); the table is kept in depth_sweep.csv and depth_sweep.json.",
+        "What",
+        default="",
+        shown_default="none",
+    ),
+    Flag(
         "figures",
         "Draws the results (SVG and PNG) into this folder: by length, by group, ponder times,"
         " confusion of answers; needs pip install matplotlib.",
@@ -152,7 +162,7 @@ def main(argv: list[str]) -> None:
     if values.json not in ("", "metrics", "record"):
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
-    _check_exit_sweep(values)
+    check_sweeps(values)
     _check_decode(values)
     _check_figures(values)
     _check_several(values)
@@ -170,8 +180,10 @@ def main(argv: list[str]) -> None:
             # Before the evaluation, which takes long and leaves a record.
             check_writable(_figures_folder(run, values), "figures")
         line = (
-            _sweep_exits(run, values, lengths)
+            sweep_exits(run, values, lengths)
             if values.exit_sweep
+            else sweep_depths(run, trained, values, lengths)
+            if values.depth_sweep
             else _judge(run, trained, values, lengths, others)
         )
     if values.json or not sys.stdout.isatty():
@@ -192,18 +204,18 @@ def _judge(
     note = (
         f"\nthe mean of {', '.join(measured.ensemble)}"
         if measured.ensemble
-        else _other_checkpoint(run, values, measured.step)
+        else other_checkpoint(run, values, measured.step)
     )
     print(
-        f"{_title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
+        f"{title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
         f" brackets{note}\n{_table(measured)}"
     )
     record = dataclasses.replace(
-        _record(run, values.checkpoint, lengths, measured, other),
-        hparams=_changed(trained, run.hparams),
+        record_of(run, values.checkpoint, lengths, measured, other),
+        hparams=changed(trained, run.hparams),
     )
     if not run.is_saved_model:
-        _keep(run, record)
+        keep(run, record)
     if loaded is not None:
         _draw(run, values, lengths, measured, loaded)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
@@ -221,53 +233,6 @@ def _table(measured: CheckpointMeasurement) -> str:
         measured.headlines,
         width_of(sys.stderr),
     )
-
-
-def _title(run: Run, values: Any, step: int, other: str = "") -> str:
-    used = ",".join(filter(None, [values.hparams, values.decode_hparams]))
-    particular = (f", evaluated on {other}" if other else "") + (
-        f", used with {used}" if used else ""
-    )
-    return printable(f"{run.problem} with {run.hparams_set}, checkpoint of step {step}{particular}")
-
-
-def _other_checkpoint(run: Run, values: Any, step: int) -> str:
-    """A line about the last checkpoint, where validation chose another one; otherwise empty."""
-    store = CheckpointStore(run.output_dir)
-    last = max(store.steps(), default=step)
-    if values.checkpoint != "best" or last == step or store.best_step() != step:
-        return ""
-    return f"\nvalidation chose step {step}; --checkpoint=last evaluates step {last}"
-
-
-def _sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run under exit rules, and writes the table; returns the line of JSON."""
-    rules = () if values.exit_sweep == "all" else tuple(values.exit_sweep.split(","))
-    for rule in rules:
-        registry.exit_rules.check(rule)
-    import_tensorflow()
-    from ut_tf.evaluation.exit_sweep import sweep_exits
-
-    problem = run.make_problem()
-    run = run.prepare(problem)
-    _check_lengths(run, problem, lengths)
-    sweep = sweep_exits(
-        run,
-        checkpoint=values.checkpoint,
-        lengths=lengths,
-        split=values.split,
-        problem=problem,
-        rules=rules,
-        on_point=lambda point, number, count: tell(
-            COMMAND, f"evaluated {point.use} ({number} of {count})"
-        ),
-    )
-    note = _other_checkpoint(run, values, sweep.step)
-    print(f"{_title(run, values, sweep.step)}{note}\n{textwrap.indent(sweep.table(), '  ')}")
-    if not run.is_saved_model:
-        sweep.write(run.output_dir)
-        _draw_front(run, sweep)
-    return json.dumps(sweep.to_dict(), allow_nan=False)
 
 
 def _draw(
@@ -297,22 +262,10 @@ def _figures_folder(run: Run, values: Any) -> Path:
     return expanded(values.figures.replace("{output_dir}", str(run.output_dir)))
 
 
-def _draw_front(run: Run, sweep: ExitSweep) -> None:
-    """Draws the sweep beside its table, where matplotlib is installed."""
-    from ut_tf.figures.exits import exit_front
-    from ut_tf.figures.style import is_installed, save
-
-    if not is_installed():
-        tell(COMMAND, "pip install matplotlib to have the table as a figure, too.")
-        return
-    drawn, _ = save(exit_front(sweep), run.output_dir / EXIT_SWEEP_FIGURE)
-    tell(COMMAND, f"drawn: {drawn}")
-
-
 def _check_figures(values: Any) -> None:
     if not values.figures:
         return
-    for flag in ("test_problem", "exit_sweep"):
+    for flag in ("test_problem", *SWEEPS):
         if values[flag].value:
             raise FlagError(f"--figures and --{flag} do not go together: leave one flag out.")
     if values.model and values.figures == _RUN_FIGURES:
@@ -325,29 +278,17 @@ def _check_figures(values: Any) -> None:
 def _check_several(values: Any) -> None:
     if len(values.output_dir or ()) < 2:
         return
-    for flag in ("test_problem", "exit_sweep", "figures"):
+    for flag in ("test_problem", *SWEEPS, "figures"):
         if values[flag].value:
             raise FlagError(
                 f"--{flag} is for one run: leave all but one --output_dir, or --{flag}, out."
             )
 
 
-def _check_exit_sweep(values: Any) -> None:
-    if not values.exit_sweep:
-        return
-    for flag, given in (
-        ("test_problem", values.test_problem),
-        ("json=record", values.json == "record"),
-        ("hparams=eval_exit", "eval_exit" in values.hparams),
-    ):
-        if given:
-            raise FlagError(f"--exit_sweep and --{flag} do not go together: leave one flag out.")
-
-
 def _check_decode(values: Any) -> None:
     if not values.decode_hparams:
         return
-    for flag in ("test_problem", "exit_sweep"):
+    for flag in ("test_problem", *SWEEPS):
         if values[flag].value:
             raise FlagError(
                 f"--decode_hparams and --{flag} do not go together: leave one flag out."
@@ -393,7 +334,7 @@ def _measure(
 
     problem = run.make_problem()
     run = run.prepare(problem)
-    _check_lengths(run, problem, lengths)
+    check_known_lengths(run, problem, lengths)
     return measure_checkpoint(
         run,
         checkpoint=loaded or values.checkpoint,
@@ -415,61 +356,6 @@ def _measure_transfer(run: Run, values: Any) -> CheckpointMeasurement:
     from ut_tf.evaluation.transfer import measure_transfer
 
     return measure_transfer(run, values.test_problem, arguments, values.checkpoint, values.split)
-
-
-def _changed(trained: HParams, used: HParams) -> str:
-    """The hyperparameters that differ in use, "name=value,name=value" in alphabetical order."""
-    before, after = vars(trained.network), vars(used.network)
-    return ",".join(
-        f"{name}={value}" for name, value in sorted(after.items()) if value != before[name]
-    )
-
-
-def _record(
-    run: Run,
-    checkpoint: str,
-    lengths: tuple[int, ...],
-    measured: CheckpointMeasurement,
-    test_problem: str,
-) -> Record:
-    return Record(
-        time=now(),
-        problem=run.problem,
-        hparams_set=run.hparams_set,
-        seed=run.seed,
-        checkpoint=checkpoint,
-        step=measured.step,
-        split=measured.split,
-        lengths=lengths,
-        metrics=measured.metrics,
-        intervals=measured.intervals,
-        examples=measured.examples,
-        data_note=measured.data_note,
-        test_problem=test_problem,
-        parameters=measured.parameters,
-        training_minutes=measured.training_minutes,
-        selection=measured.selection,
-        signatures=measured.signatures,
-        headlines=measured.headlines,
-        groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
-        decode=measured.decode,
-        ensemble=measured.ensemble,
-    )
-
-
-def _keep(run: Run, record: Record) -> None:
-    try:
-        append_record(run.output_dir, record)
-    except UserError as error:
-        tell(COMMAND, f"warning: no record is kept: {error}")
-
-
-def _check_lengths(run: Run, problem: Problem, lengths: tuple[int, ...]) -> None:
-    if lengths and not any(examples.length for examples in problem.evaluation_sets(lengths)):
-        raise UserError(
-            f"--lengths={','.join(map(str, lengths))}: {run.problem} makes no examples of a given"
-            " length; leave the flag out."
-        )
 
 
 def json_line(metrics: Mapping[str, float]) -> str:

@@ -104,21 +104,35 @@ def measure_checkpoint(
     which = checkpoint if isinstance(checkpoint, str) else "best"
     model, steps = averaged_with(loaded.model, run, others, which)
     step = loaded.step
+    # Of an ensemble neither is that of one training.
+    of_several = (
+        {"training_minutes": None, "selection": None, "parameters": model.count_params()}
+        if others
+        else {}
+    )
     members = zip([run, *others], [step, *steps], strict=True) if others else ()
     evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     return CheckpointMeasurement(
         **vars(evaluator.measure(sets)),
-        step=step,
-        split=",".join(sorted({evaluation_set.split for evaluation_set in sets})),
-        parameters=model.count_params(),
-        data_note=problem.data_note(run.data_dir),
-        # Of an ensemble neither is that of one training.
-        training_minutes=None if others else training_minutes(run.output_dir, step),
-        selection=None if others else selection_of(problem, loaded.state),
+        **{**about_checkpoint(run, problem, sets, loaded), **of_several},
         headlines=evaluator.headlines(sets),
         decode=changed,
         ensemble=tuple(f"{member.output_dir} at step {at}" for member, at in members),
     )
+
+
+def about_checkpoint(
+    run: Run, problem: Problem, sets: Sequence[EvaluationSet], loaded: LoadedCheckpoint
+) -> dict[str, Any]:
+    """Fields of ``CheckpointMeasurement`` that tell of a checkpoint and its data."""
+    return {
+        "step": loaded.step,
+        "split": ",".join(sorted({evaluation_set.split for evaluation_set in sets})),
+        "parameters": loaded.model.count_params(),
+        "data_note": problem.data_note(run.data_dir),
+        "training_minutes": training_minutes(run.output_dir, loaded.step),
+        "selection": selection_of(problem, loaded.state),
+    }
 
 
 def chosen_sets(
@@ -225,6 +239,29 @@ def decoded_with(
     return replaced, ",".join(f"{name}={value}" for name, value in sorted(changed.items()))
 
 
+def combined(
+    problem: Problem, measured: Iterable[tuple[EvaluationSet, Measurement]]
+) -> Measurement:
+    """Returns the measurements of a problem's sets as one, with the problem's summary.
+
+    Raises:
+      UserError: the names of two sets are equal.
+    """
+    total = Measurement({})
+    for evaluation_set, of_set in measured:
+        of_set = of_set.prefixed(evaluation_set.name)
+        if twice := sorted(total.metrics.keys() & of_set.metrics.keys()):
+            raise UserError(
+                f"problem {problem.name}: two evaluation sets give {twice[0]!r};"
+                " name each set differently."
+            )
+        for name, values in vars(total).items():
+            values.update(getattr(of_set, name))
+    total.metrics.update(problem.summarize(total.metrics))
+    total.intervals.update(problem.summarize_intervals(total.intervals))
+    return total
+
+
 class Evaluator:
     """Evaluates one model; its methods keep their compiled graphs between calls.
 
@@ -255,7 +292,7 @@ class Evaluator:
             the problem's selection_metric.
         """
         for evaluation_set in sets:
-            self._method(evaluation_set.method).check(evaluation_set)
+            self.method(evaluation_set.method).check(evaluation_set)
         problem = self._context.problem
         names = [self._metric_names(evaluation_set) for evaluation_set in sets]
         known = [name for group in names if group is not None for name in group]
@@ -286,33 +323,32 @@ class Evaluator:
     def headlines(self, sets: Iterable[EvaluationSet]) -> tuple[str, ...]:
         """The metric that says most of each method of `sets`, without the names of the sets."""
         methods = dict.fromkeys(evaluation_set.method for evaluation_set in sets)
-        return tuple(self._method(name).headline for name in methods)
+        return tuple(self.method(name).headline for name in methods)
+
+    def headline_metrics(
+        self, sets: Sequence[EvaluationSet], metrics: Iterable[str]
+    ) -> tuple[str, ...]:
+        """The full names of the headlines of `sets` that are among `metrics`."""
+        headlines = self.headlines(sets)
+        names = [
+            f"{part.name}/{name}" if part.name else name for part in sets for name in headlines
+        ]
+        # A translator has two sets without a name: of given targets and of its own.
+        return tuple(name for name in dict.fromkeys(names) if name in metrics)
 
     def _measure(self, sets: Iterable[EvaluationSet], with_intervals: bool) -> Measurement:
-        total = Measurement({})
-        for evaluation_set in sets:
-            method = self._method(evaluation_set.method)
-            measured = method.measure(evaluation_set, with_intervals).prefixed(evaluation_set.name)
-            if twice := sorted(total.metrics.keys() & measured.metrics.keys()):
-                raise UserError(
-                    f"problem {self._context.problem.name}: two evaluation sets give {twice[0]!r};"
-                    " name each set differently."
-                )
-            for name, values in vars(total).items():
-                values.update(getattr(measured, name))
-        problem = self._context.problem
-        total.metrics.update(problem.summarize(total.metrics))
-        total.intervals.update(problem.summarize_intervals(total.intervals))
-        return total
+        measured = ((part, self.method(part.method).measure(part, with_intervals)) for part in sets)
+        return combined(self._context.problem, measured)
 
     def _metric_names(self, evaluation_set: EvaluationSet) -> list[str] | None:
-        names = self._method(evaluation_set.method).metric_names
+        names = self.method(evaluation_set.method).metric_names
         if names is None:
             return None
         prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
         return [f"{prefix}{name}" for name in names]
 
-    def _method(self, name: str) -> EvaluationMethod:
+    def method(self, name: str) -> EvaluationMethod:
+        """Returns the method with this name, made once."""
         if name not in self._methods:
             factory: Any = registry.evaluation_methods.get(name)
             if inspect.isabstract(factory):

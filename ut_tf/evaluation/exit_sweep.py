@@ -9,10 +9,6 @@ How it is used::
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +20,13 @@ from tabulate import tabulate
 
 from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator, chosen_sets
 from ut_tf.evaluation.method import EvaluationContext
 from ut_tf.evaluation.methods.batches import BatchMethod
+from ut_tf.evaluation.sweep_files import plain_point, write_sweep
 from ut_tf.metrics.sums import Metric, ratio
 from ut_tf.run import Run
 from ut_tf.run_weights import copy_weights, load_checkpoint
-from ut_tf.storage.files import write_text
 from ut_tf.storage.layout import EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE
 
 NO_RULE = "none"
@@ -72,8 +67,7 @@ class ExitPoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: what is not finite is None."""
-        metrics = {name: _finite(value) for name, value in sorted(self.metrics.items())}
-        return {**{name: getattr(self, name) for name in _COLUMNS}, "metrics": metrics}
+        return plain_point(self, _COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -116,25 +110,8 @@ class ExitSweep:
         Raises:
           UserError: a file cannot be written.
         """
-        metrics = sorted({name for point in self.points for name in point.metrics})
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*_COLUMNS, *metrics])
-        for point in self.points:
-            values = [getattr(point, name) for name in _COLUMNS]
-            writer.writerow([*values, *(point.metrics.get(name) for name in metrics)])
-        files = {
-            EXIT_SWEEP_FILE: f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n",
-            EXIT_SWEEP_TABLE_FILE: text.getvalue(),
-        }
-        for name, content in files.items():
-            try:
-                write_text(output_dir / name, content)
-            except OSError as error:
-                raise UserError(
-                    f"{output_dir / name} cannot be written: {error.strerror or error}; change the"
-                    " folder's permissions."
-                ) from error
+        names = (EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE)
+        write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
 
 
 class GivenTargets(BatchMethod):
@@ -195,12 +172,9 @@ def sweep_exits(
         evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
         steps = GivenTargets(EvaluationContext(model, problem, run.data_dir))
         points.append(_judged(evaluator, steps, sets, *pair))
-        headlines = evaluator.headlines(sets)
         if on_point is not None:
             on_point(points[-1], len(points), len(pairs))
-    names = [f"{part.name}/{name}" if part.name else name for part in sets for name in headlines]
-    # A translator has two sets without a name: of given targets and of its own.
-    shown = tuple(name for name in dict.fromkeys(names) if name in points[0].metrics)
+    shown = evaluator.headline_metrics(sets, points[0].metrics)
     return ExitSweep(loaded.step, shown, tuple(points))
 
 
@@ -250,7 +224,3 @@ def _seconds(evaluator: Evaluator, sets: Sequence[EvaluationSet]) -> float:
     began = time.perf_counter()
     evaluator.evaluate(sets)
     return time.perf_counter() - began
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

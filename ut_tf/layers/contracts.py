@@ -47,6 +47,7 @@ class StackInputs:
       depth: int32 [2], steps without and with gradient in training, or None.
       every_step: whether, in training, the details hold the states after all steps of a fixed
         depth, with equal shares.
+      to_depth: ``GivenDepth`` in the place of the depth of evaluation, or None.
     """
 
     symbol_mask: Any = None
@@ -60,6 +61,7 @@ class StackInputs:
     carry: Any = None
     depth: Any = None
     every_step: bool = False
+    to_depth: Any = None
 
     def replace(self, **fields: Any) -> StackInputs:
         """Returns the same with other values of some fields."""

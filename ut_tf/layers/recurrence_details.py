@@ -32,6 +32,10 @@ class RecurrenceDetails(NamedTuple):
       computed_steps: float32 [batch, length], steps at which the position was computed: at least
         its ponder time; None: all.
       carry: Carry after the last step, where the call was given one.
+      progress: from which a call with a greater depth goes on, where the call was given a depth;
+        halting probabilities are not kept then, and are 0.
+      residuals: float32 [batch, length], ||z_t - z_(t-1)|| / ||z_(t-1)|| of the states z after the
+        last step and before it, where the call was given a depth.
     """
 
     ponder_times: Any
@@ -45,6 +49,8 @@ class RecurrenceDetails(NamedTuple):
     step_states: Any = None
     computed_steps: Any = None
     carry: Any = None
+    progress: Any = None
+    residuals: Any = None
 
     def from_position(self, first: int) -> RecurrenceDetails:
         """Returns the record of the positions from `first` on; attention weights and carry remain
@@ -59,6 +65,7 @@ class RecurrenceDetails(NamedTuple):
             "log_shares": 2,
             "step_states": 2,
             "computed_steps": 1,
+            "residuals": 1,
         }
         record = self._asdict()
         return self._replace(
@@ -98,6 +105,19 @@ def details_of_layers(
     mask = tf.cast(symbol_mask, tf.float32)
     weights = [tf.stack(of_layers) for of_layers in zip(*attention, strict=True)]
     return RecurrenceDetails(float(count) * mask, tf.zeros_like(mask), mask, None, *weights)
+
+
+class GivenDepth(NamedTuple):
+    """The depth of one call, in the place of the evaluation's.
+
+    Fields:
+      steps: int32 [], the number of steps, or its bound under dynamic halting, from 1.
+      progress: ``RecurrenceDetails.progress`` of a call with fewer steps on the same features;
+        None: the recurrence begins.
+    """
+
+    steps: Any
+    progress: Any = None
 
 
 class StepView(NamedTuple):

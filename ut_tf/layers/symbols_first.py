@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
 
-_BY_POSITION = ("ponder_times", "remainders", "mask", "costs", "computed_steps")
+_BY_POSITION = ("ponder_times", "remainders", "mask", "costs", "computed_steps", "residuals")
 _BY_STEP = ("halting_probabilities", "log_shares", "step_states")
 _WEIGHTS = ("attention_weights", "memory_attention_weights")
 

@@ -170,6 +170,7 @@ class AttentionModel(EncoderDecoder):
                 head,
                 options.update,
                 **({} if self.has_decoder else _answering(options)),
+                to_depth=options.to_depth,
             ),
             training=training,
         )
@@ -210,6 +211,7 @@ class AttentionModel(EncoderDecoder):
             self.token_logits,
             options.update,
             **_answering(options),
+            to_depth=options.to_depth,
         )
         result: tuple[Any, RecurrenceDetails] = self.decoder(
             inputs, given=given, training=options.training

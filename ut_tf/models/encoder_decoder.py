@@ -72,8 +72,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         number of the update) decides what depth is drawn; "carry" is what the recurrence that is
         answered from begins with, and the details then hold what it ends with. In training,
         "depth" (int32 [2]: steps without and with gradient) sets its depth, and with "every_step",
-        whatever its value, the logits are the mean log-probabilities after its steps. Other keys
-        are ignored.
+        whatever its value, the logits are the mean log-probabilities after its steps. "to_depth", a
+        ``GivenDepth``, replaces the depth of evaluation. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -191,6 +191,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             given.get("carry"),
             given.get("depth"),
             "every_step" in given,
+            given.get("to_depth"),
         )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None

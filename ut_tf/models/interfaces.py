@@ -100,6 +100,7 @@ class CallOptions(NamedTuple):
       depth: int32 [2], steps without and with gradient of that stack in training, or None: it
         decides.
       every_step: whether, in training, the states after all steps of that stack are answered from.
+      to_depth: GivenDepth of all stacks, in the place of the evaluation's; or None.
     """
 
     training: bool = False
@@ -109,6 +110,7 @@ class CallOptions(NamedTuple):
     carry: Any = None
     depth: Any = None
     every_step: bool = False
+    to_depth: Any = None
 
 
 def fixed_depth(

@@ -11,6 +11,7 @@ runs/babi_qa-ut_base/
   evaluations.jsonl    what ut-eval measured
   ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
+  depth_sweep.json     the same at each depth (ut-eval --depth_sweep), and depth_sweep.csv
   figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
   translations/        of a mean of checkpoints (ut-translate-all)
@@ -40,6 +41,9 @@ ENSEMBLES_FILE = "ensembles.jsonl"
 EXIT_SWEEP_FILE = "exit_sweep.json"
 EXIT_SWEEP_TABLE_FILE = "exit_sweep.csv"
 EXIT_SWEEP_FIGURE = "exit_sweep"
+DEPTH_SWEEP_FILE = "depth_sweep.json"
+DEPTH_SWEEP_TABLE_FILE = "depth_sweep.csv"
+DEPTH_SWEEP_FIGURE = "depth_sweep"
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"

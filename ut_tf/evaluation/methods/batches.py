@@ -49,7 +49,7 @@ class BatchMethod(EvaluationMethod):
         return (*self.metrics, *PONDERING, *COMPUTING)
 
     def check(self, evaluation_set: EvaluationSet) -> None:
-        self._check_features(self._batches(evaluation_set).element_spec, evaluation_set)
+        self.batches(evaluation_set)
 
     @abstractmethod
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
@@ -61,17 +61,36 @@ class BatchMethod(EvaluationMethod):
         """
 
     def measure(self, evaluation_set: EvaluationSet, with_intervals: bool) -> Measurement:
-        batches = self._batches(evaluation_set)
-        self._check_features(batches.element_spec, evaluation_set)
+        batches = self.batches(evaluation_set)
         judge = self._graph(batches.element_spec)
-        sums = GroupedSums(self.metrics, evaluation_set.ponder_by, evaluation_set.group_by)
+        sums = self.new_sums(evaluation_set)
         for batch in batches:
             judged = {name: value.numpy() for name, value in judge(batch).items()}
-            groups = [
-                batch[name].numpy() if name else None
-                for name in (evaluation_set.group_by, evaluation_set.ponder_by)
-            ]
-            sums.add(judged, batch["weight"].numpy(), *groups)
+            self.add(sums, judged, batch, evaluation_set)
+        return self.measurement(sums, evaluation_set, with_intervals)
+
+    def new_sums(self, evaluation_set: EvaluationSet) -> GroupedSums:
+        """Returns sums of the set to which nothing is added yet."""
+        return GroupedSums(self.metrics, evaluation_set.ponder_by, evaluation_set.group_by)
+
+    def add(
+        self,
+        sums: GroupedSums,
+        judged: Mapping[str, Any],
+        batch: Mapping[str, Any],
+        evaluation_set: EvaluationSet,
+    ) -> None:
+        """Adds a batch, of which ``judge`` gave `judged`, to the sums."""
+        groups = [
+            batch[name].numpy() if name else None
+            for name in (evaluation_set.group_by, evaluation_set.ponder_by)
+        ]
+        sums.add(judged, batch["weight"].numpy(), *groups)
+
+    def measurement(
+        self, sums: GroupedSums, evaluation_set: EvaluationSet, with_intervals: bool
+    ) -> Measurement:
+        """Returns what the sums of a set say."""
         return Measurement(
             sums.metrics(spreads=with_intervals),
             sums.intervals() if with_intervals else {},
@@ -79,13 +98,20 @@ class BatchMethod(EvaluationMethod):
             groups=sums.groups(),
         )
 
-    def _batches(self, evaluation_set: EvaluationSet) -> Any:
-        return eval_batches(
+    def batches(self, evaluation_set: EvaluationSet) -> Any:
+        """Returns the batches of the set.
+
+        Raises:
+          UserError: the examples lack a feature.
+        """
+        batches = eval_batches(
             self.context.problem,
             evaluation_set,
             self.context.data_dir,
             batch_tokens=self.context.batch_tokens or self.batch_tokens,
         )
+        self._check_features(batches.element_spec, evaluation_set)
+        return batches
 
     def _check_features(self, spec: Mapping[str, Any], evaluation_set: EvaluationSet) -> None:
         present, problem = ", ".join(sorted(spec)), self.context.problem.name
@@ -136,6 +162,10 @@ class PredictionMethod(BatchMethod):
 
     def judge(self, features: dict[str, Any]) -> dict[str, Any]:
         logits, details = self.context.model(features, training=False, return_details=True)
+        return self.judged(logits, details, features)
+
+    def judged(self, logits: Any, details: Any, features: dict[str, Any]) -> dict[str, Any]:
+        """Returns what ``judge`` does, of the result of a call of the model."""
         judged = self.per_example(logits, features)
         return {**judged, **pondering(details), **pondering_roles(details, features)}
 

@@ -41,15 +41,21 @@ class Depth:
       without_gradient: int32 [], the first steps, through which no gradient flows; None: it flows
         through all.
       halts: whether positions stop at different steps.
+      first: int32 [] or a number, the step that is taken first.
     """
 
     layers: tuple[Any, ...] = ()
+    first: Any = 0
     without_gradient: Any = None
     halts: bool = False
 
     def __init__(self, bound: Any, final_state: FinalState) -> None:
         self.bound = bound
         self.final_state = final_state
+
+    def bounded(self, bound: Any) -> Depth:
+        """Returns the same way to stop with another bound, which records no probabilities."""
+        return Depth(bound, self.final_state)
 
     @property
     def unrolls(self) -> bool:
@@ -244,6 +250,9 @@ class UntilHalted(Depth):
         self.layers = (halting,)
         self.keeps_probabilities = keeps_probabilities
 
+    def bounded(self, bound: Any) -> UntilHalted:
+        return UntilHalted(self.halting, bound, keeps_probabilities=False)
+
     def start(self, carry: Carry, counted: Any) -> Pondering:
         output = tf.zeros(tf.shape(carry.state), tf.float32)
         output.set_shape(carry.state.shape)
@@ -304,7 +313,7 @@ class UntilHalted(Depth):
         return output
 
     def record(self, kept: Pondering) -> Any:
-        return tf.concat([tf.stack(kept.halting, -1), kept.probabilities], -1)
+        return tf.concat([tf.stack(kept.halting, -1), *tf.nest.flatten(kept.probabilities)], -1)
 
     def details(self, record: Any, mask: Any, computed_steps: Any) -> RecurrenceDetails:
         halting = HaltingState(*tf.unstack(record[..., :3], axis=-1))

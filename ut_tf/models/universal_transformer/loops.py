@@ -106,7 +106,7 @@ class WholeLoop:
           (the carry, what the depth kept, int32 [] steps taken, the attention weights of the
           steps).
         """
-        first: Any = 0
+        first = depth.first
         if depth.without_gradient is not None:
             first = depth.without_gradient
             carry, *_ = self._loop(Depth(first, depth.final_state), carry, counted, 0)

@@ -91,6 +91,14 @@ class UniversalTransformer(AttentionModel):
         """Whether the halting form does (global_mean="sequence")."""
         return self.has_decoder and self._halting().sees_later_positions
 
+    @property
+    def goes_deeper(self) -> bool:
+        """Whether a call takes the feature "to_depth", a ``GivenDepth``."""
+        stacks = [getattr(self, name, None) for name in ("encoder", "decoder")]
+        recurrences = [getattr(stack, "recurrence", stack) for stack in stacks if stack is not None]
+        one_depth = not self.network.steps_per_position
+        return one_depth and all(part.goes_deeper for part in recurrences)
+
     def max_steps(self, training: bool) -> int:
         return self._halting().max_steps(training)
 

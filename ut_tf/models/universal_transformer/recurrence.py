@@ -44,6 +44,7 @@ from ut_tf.models.universal_transformer.depth import (
     UntilHalted,
 )
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
+from ut_tf.models.universal_transformer.given_depth import ToDepth
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.initial_state import InitialState
 from ut_tf.models.universal_transformer.injection import InputInjection
@@ -177,9 +178,13 @@ class Recurrence(OptionalOutputs, Composite):
         inputs, signal = self._add_positions(inputs, given.position_signal)
         loop_inputs = LoopInputs(inputs, signal, given.block_context(), training)
         watch = Watch(given.observer, given.return_attention, self.finish)
-        step, depth = self.recurrent_step, self._depth(given, training)
         counted = self.halting_unit.counted(mask)
-        carry = step.start(inputs) if given.carry is None else Carry(*given.carry)
+        step = self.recurrent_step
+        if given.to_depth is None:
+            depth = self._depth(given, training)
+        else:
+            depth = self._to_depth(given, training, counts_all=not self._skips_halted(watch))
+        carry = self._start(step, inputs, given)
         if depth.halts and given.carry is None and self._skips_halted(watch):
             states, details = CompactLoop(step, loop_inputs).repeated(depth, carry, counted, mask)
         else:
@@ -197,6 +202,36 @@ class Recurrence(OptionalOutputs, Composite):
         if details.step_states is not None:
             details = details._replace(step_states=self.finish(details.step_states))
         return self.finish(states), details
+
+    @property
+    def goes_deeper(self) -> bool:
+        """Whether a call takes ``to_depth``: not where the memory of the cell grows with it,
+        positions depend on it, or something else stops positions or draws numbers.
+        """
+        return (
+            not self.cell.sees_earlier_states
+            and self.coordinates.position_shift == "none"
+            and self.exit_rule is None
+            and self.halting_unit.seed_generator is None
+        )
+
+    @staticmethod
+    def _start(step: RecurrentStep, inputs: Any, given: StackInputs) -> Carry:
+        """The carry before the first step of a call."""
+        if given.to_depth is not None and given.to_depth.progress is not None:
+            return Carry(*given.to_depth.progress.carry)
+        return step.start(inputs) if given.carry is None else Carry(*given.carry)
+
+    def _to_depth(self, given: StackInputs, training: bool, counts_all: bool) -> ToDepth:
+        if training or given.steps is not None or not self.goes_deeper:
+            raise UserError(
+                "`to_depth` is for evaluation at one depth for all examples, without"
+                " recurrence=dwa, position_shift, an exit rule and random halting: leave it or them"
+                " out."
+            )
+        unit, steps = self.halting_unit, given.to_depth.steps
+        depth = UntilHalted(unit, steps) if unit.dynamic else Depth(steps, self._final_state)
+        return ToDepth(depth, given.to_depth, counts_all)
 
     def _depth(self, given: StackInputs, training: bool) -> Depth:
         """The depth of a call."""

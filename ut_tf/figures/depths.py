@@ -1,0 +1,47 @@
+"""Metrics over recurrent depth, and below them how far the states still move."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ut_tf.evaluation.depth_sweep import DepthSweep
+from ut_tf.figures.style import COLORS, in_style, new_figure
+
+
+def depth_curves(sweep: DepthSweep) -> Any:
+    """A figure with a row for each headline metric, with its intervals, and one for the residual,
+    over depth; a dashed line marks the depth of training.
+    """
+    names = sweep.headlines or tuple(sorted(sweep.points[0].metrics))[:1]
+    figure, axes = new_figure(rows=len(names) + 1)
+    depths = [point.depth for point in sweep.points]
+    with in_style():
+        for name, axis in zip(names, axes, strict=False):
+            _draw_metric(axis, sweep, name)
+            axis.set_ylabel(name)
+        residuals = [math.nan if p.residual is None else p.residual for p in sweep.points]
+        axes[-1].plot(depths, residuals, "o-", color=COLORS[1], markersize=4)
+        axes[-1].set_ylabel("residual")
+        if any(value > 0.0 for value in residuals):
+            axes[-1].set_yscale("log")
+        for axis in axes:
+            axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.set_xlabel(sweep.field)
+            for point in sweep.points:
+                if point.trained:
+                    axis.axvline(point.depth, color="black", linestyle="--", label="trained")
+        axes[0].legend(loc="best", fontsize=8)
+        figure.suptitle(f"recurrent depth, checkpoint of step {sweep.step}")
+    return figure
+
+
+def _draw_metric(axis: Any, sweep: DepthSweep, name: str) -> None:
+    depths = [point.depth for point in sweep.points]
+    values = [point.metrics[name] for point in sweep.points]
+    axis.plot(depths, values, "o-", color=COLORS[0], markersize=4)
+    ends = [point.measured.intervals.get(name) for point in sweep.points]
+    if None not in ends:
+        low, high = zip(*ends, strict=True)
+        axis.fill_between(depths, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
