@@ -128,7 +128,7 @@ def _check_sweep(values: Any, sweep: str) -> None:
     for flag, given in (
         ("test_problem", values.test_problem),
         ("json=record", values.json == "record"),
-        ("hparams=eval_exit", "eval_exit" in values.hparams),
+        ("hparams=eval_exit", sweep == "exit_sweep" and "eval_exit" in values.hparams),
         ("depth_sweep", sweep == "exit_sweep" and values.depth_sweep),
     ):
         if given:

@@ -25,14 +25,16 @@ class Seen:
     """Sums over the examples of a set at one depth; addable.
 
     Args:
-      residuals, steps: sums over the counted positions of residuals and ponder times.
-      positions: their number.
+      residuals, moved: sum and number of the residuals of counted positions; a state of zeros, such
+        as a decoder's first, has none.
+      steps, positions: sum and number of the ponder times of counted positions.
       answers, changed: answers, and those that differ from the depth before.
       found, lost: examples that became right, and that became wrong.
       seconds: up to this depth.
     """
 
     residuals: float = 0.0
+    moved: float = 0.0
     steps: float = 0.0
     positions: float = 0.0
     answers: int = 0
@@ -119,11 +121,13 @@ def _seen(logits: Any, part: Any, features: Mapping[str, Any]) -> dict[str, Any]
     wrong = tf.logical_and(answers != tf.cast(targets, tf.int32), counted)
     wrong = tf.reduce_any(wrong, 1) if targets.shape.rank == 2 else wrong
     mask = part.mask
+    moved = tf.logical_and(mask > 0.0, tf.math.is_finite(part.residuals))
     return {
         "answers": answers,
         "counted": counted,
         "right": tf.logical_not(wrong),
-        "residuals": tf.reduce_sum(tf.where(mask > 0.0, part.residuals, 0.0), 1),
+        "residuals": tf.reduce_sum(tf.where(moved, part.residuals, 0.0), 1),
+        "moved": tf.reduce_sum(tf.cast(moved, tf.float32), 1),
         "steps": tf.reduce_sum(part.ponder_times * mask, 1),
         "positions": tf.reduce_sum(mask, 1),
     }
@@ -165,7 +169,7 @@ def add_seen(
       before: the same at the depth before, or None.
       seconds: up to this depth.
     """
-    for name in ("residuals", "steps", "positions"):
+    for name in ("residuals", "moved", "steps", "positions"):
         setattr(seen, name, getattr(seen, name) + float(now[name].sum(dtype=np.float64)))
     seen.answers += int(now["counted"].sum())
     seen.seconds += seconds

@@ -94,7 +94,8 @@ class DepthSweep:
         """A line for each depth, with the metrics that say most and their intervals."""
         header = [self.field, *self.headlines, "residual", "changed", "found", "lost"]
         header += ["mean steps", "ms/example"]
-        rows = [self._row(point) for point in self.points]
+        steady = all(point.mean_steps in (None, point.depth) for point in self.points)
+        rows = [self._row(point, steady) for point in self.points]
         kept = [at for at in range(len(header)) if any(row[at] for row in rows)]
         return tabulate(
             [[row[at] for at in kept] for row in rows],
@@ -113,7 +114,7 @@ class DepthSweep:
         names = (DEPTH_SWEEP_FILE, DEPTH_SWEEP_TABLE_FILE)
         write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
 
-    def _row(self, point: DepthPoint) -> list[str]:
+    def _row(self, point: DepthPoint, steady: bool) -> list[str]:
         return [
             f"trained {point.depth}" if point.trained else str(point.depth),
             *(_with_interval(point.measured, name) for name in self.headlines),
@@ -121,7 +122,7 @@ class DepthSweep:
             _number(point.changed, ".2%"),
             _number(point.found, "d"),
             _number(point.lost, "d"),
-            _number(point.mean_steps, ".2f"),
+            "" if steady else _number(point.mean_steps, ".2f"),
             _number(point.milliseconds, ".3g"),
         ]
 
@@ -227,7 +228,7 @@ def _point(
         depth,
         trained,
         measured,
-        residual=seen.residuals / seen.positions if seen.positions else None,
+        residual=seen.residuals / seen.moved if seen.moved else None,
         changed=seen.changed / seen.answers if compared else None,
         found=seen.found if compared else None,
         lost=seen.lost if compared else None,

@@ -28,6 +28,7 @@ from ut_tf.layers.contracts import BlockLike, PositionInputs, StackInputs
 from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import RecurrenceDetails
+from ut_tf.models.universal_transformer.all_steps import AllSteps, EveryStep
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.compact_loop import (
     CompactLoop,
@@ -35,12 +36,10 @@ from ut_tf.models.universal_transformer.compact_loop import (
     reads_only_keys,
 )
 from ut_tf.models.universal_transformer.depth import (
-    AllSteps,
     Depth,
     DepthPerExample,
     Drawn,
     EarlyExit,
-    EveryStep,
     UntilHalted,
 )
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
@@ -206,12 +205,11 @@ class Recurrence(OptionalOutputs, Composite):
     @property
     def goes_deeper(self) -> bool:
         """Whether a call takes ``to_depth``: not where the memory of the cell grows with it,
-        positions depend on it, or something else stops positions or draws numbers.
+        positions depend on it, or halting draws numbers.
         """
         return (
             not self.cell.sees_earlier_states
             and self.coordinates.position_shift == "none"
-            and self.exit_rule is None
             and self.halting_unit.seed_generator is None
         )
 
@@ -226,11 +224,9 @@ class Recurrence(OptionalOutputs, Composite):
         if training or given.steps is not None or not self.goes_deeper:
             raise UserError(
                 "`to_depth` is for evaluation at one depth for all examples, without"
-                " recurrence=dwa, position_shift, an exit rule and random halting: leave it or them"
-                " out."
+                " recurrence=dwa, position_shift and random halting: leave it or them out."
             )
-        unit, steps = self.halting_unit, given.to_depth.steps
-        depth = UntilHalted(unit, steps) if unit.dynamic else Depth(steps, self._final_state)
+        depth = self._in_use(given.to_depth.steps, self.exit_rule, given)
         return ToDepth(depth, given.to_depth, counts_all)
 
     def _depth(self, given: StackInputs, training: bool) -> Depth:
@@ -256,6 +252,13 @@ class Recurrence(OptionalOutputs, Composite):
             return self._drawn(self.train_depth, given)
         if unit.dynamic and training and unit.trains_all_steps:
             return AllSteps(unit, bound)
+        return self._in_use(bound, rule, given)
+
+    def _in_use(self, bound: Any, rule: ExitRule | None, given: StackInputs) -> Depth:
+        """The depth of a call, given its exit rule, where nothing is drawn and not all steps are
+        kept.
+        """
+        unit = self.halting_unit
         if rule is not None:
             return self._exiting(UntilHalted(unit, bound), rule, given.head, self.finish)
         return UntilHalted(unit, bound) if unit.dynamic else Depth(bound, self._final_state)
