@@ -42,7 +42,9 @@ def board_lines(part: Mapping[str, Any], target: str | None, terminal: Terminal)
         return []
     positions = [part["positions"][number] for number in cells]
     given = [position["text"] or _BLANK for position in positions]
-    right = "".join((target or "").split())
+    right = target or ""
+    # A blank divides rows, or is a cell.
+    right = right if len(right) == len(given) else "".join(right.split())
     right = right if len(right) == len(given) else ""
     blocks = [_block("given", given, board, terminal)]
 

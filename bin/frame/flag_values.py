@@ -143,6 +143,8 @@ _WANTED = {
         "--source_files with lines of label, tab, text, or texts with --target_files for the labels"
     ),
     "lm_files": "--source_files with plain text",
+    "aligned_files": "--source_files with question, tab, answer, of equal length",
+    "pairs_files": "--source_files with question, tab, answer",
 }
 _TARGETS = {"classify_files": "labels"}
 

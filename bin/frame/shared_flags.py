@@ -124,7 +124,7 @@ RUN_USR_DIR = Flag(
     shown_default="none",
     aliases=("t2t_usr_dir",),
 )
-_TEXT = "Files of your own (translate_files, classify_files, lm_files)"
+_TEXT = "Files of your own (translate_files, classify_files, lm_files, aligned_files, pairs_files)"
 FILE_FLAGS = (
     Flag(
         "source_files",

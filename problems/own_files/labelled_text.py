@@ -15,9 +15,7 @@ A file is read by its name and its lines:
 
 from __future__ import annotations
 
-import csv
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +23,17 @@ from typing import Any, NamedTuple
 
 from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.errors import UserError, counted
+from ut_tf.problems.own_files.rows import (
+    SHOWN,
+    csv_columns,
+    file_kind,
+    is_encodable,
+    json_values,
+    shown_value,
+)
 
 _FASTTEXT = "__label__"
 _COLUMNS = ("text", "label")
-_SHOWN = 80
 
 
 class Labelled(NamedTuple):
@@ -101,15 +106,13 @@ def _checked(text: str, label: str, place: str) -> Labelled:
                 " it."
             )
     if len(label.splitlines()) > 1:
-        raise UserError(f"{place}: the label {label[:_SHOWN]!r} has several lines: expected one.")
+        raise UserError(f"{place}: the label {label[:SHOWN]!r} has several lines: expected one.")
     return Labelled(text, label, place)
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    kind = suffixes[-1] if suffixes else ""
     readers = {".csv": _comma_separated, ".jsonl": _objects, ".json": _objects}
-    return readers.get(kind, _lines)(path)
+    return readers.get(file_kind(path), _lines)(path)
 
 
 def _lines(path: Path) -> Iterator[Row]:
@@ -126,7 +129,7 @@ def _lines(path: Path) -> Iterator[Row]:
             yield number, label, text
         else:
             raise UserError(
-                f"{path}, line {number}: {line[:_SHOWN]!r} has no tab: expected a label, a tab and"
+                f"{path}, line {number}: {line[:SHOWN]!r} has no tab: expected a label, a tab and"
                 " a text (or __label__NAME and a text, or give the files of the labels as"
                 " `target_files`)."
             )
@@ -142,68 +145,33 @@ def _of_fasttext(line: str, place: str) -> tuple[str, str]:
 
 
 def _comma_separated(path: Path) -> Iterator[Row]:
-    rows = _csv_rows(path)
-    _, names = next(rows, (1, []))
-    header = [name.strip().lower() for name in names]
-    if any(name not in header for name in _COLUMNS):
-        raise UserError(
-            f"{path}, line 1: the columns are {', '.join(map(repr, header)) or 'none'}: expected"
-            " 'text' and 'label' among them; name them so."
-        )
-    text, label = (header.index(name) for name in _COLUMNS)
-    for number, row in rows:
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {number}: it has {counted(len(row), 'column')}, the header"
-                f" {len(header)}: complete the line, or quote a text that has commas."
-            )
-        yield number, row[label], row[text]
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the number of its last line."""
-    reader = csv.reader(f"{line}\n" for line in read_lines(path))
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UserError(
-            f"{path}, line {reader.line_num} is no row of a table ({error}): close its quotation"
-            " mark, or shorten a text of more than 131,072 characters."
-        ) from error
+    for number, row in csv_columns(path, _COLUMNS):
+        yield number, row["label"], row["text"]
 
 
 def _objects(path: Path) -> Iterator[Row]:
     first: tuple[str, str] | None = None
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line, example in json_values(path):
         place = f"{path}, line {number}"
-        example = _object(line)
         if not isinstance(example, dict) or any(name not in example for name in _COLUMNS):
             raise UserError(
-                f"{place}: {line[:_SHOWN]!r}: expected an object such as"
+                f"{place}: {line[:SHOWN]!r}: expected an object such as"
                 ' {"text": "I liked it.", "label": "good"} on each line.'
             )
         text, label = (example[name] for name in _COLUMNS)
-        if not isinstance(text, str) or not _is_encodable(text):
+        if not isinstance(text, str) or not is_encodable(text):
             raise _wrong_value(place, "text", text, "a text in quotation marks")
         kind, written = _label(label)
         if not kind:
             raise _wrong_value(place, "label", label, "a text, a whole number, true or false")
-        first = first or (kind, f"{_shown(label)} on line {number}")
+        first = first or (kind, f"{shown_value(label)} on line {number}")
         if kind != first[0]:
             raise UserError(
-                f"{place}: the label {_shown(label)} is {kind}, and"
+                f"{place}: the label {shown_value(label)} is {kind}, and"
                 f" {first[1]} is {first[0]}: expected labels of one kind; write all of them as"
                 " texts, in quotation marks."
             )
         yield number, written, text
-
-
-def _object(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _label(label: Any) -> tuple[str, str]:
@@ -214,28 +182,16 @@ def _label(label: Any) -> tuple[str, str]:
         return "true or false", str(label)
     if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
         return "a number", str(int(label))
-    if isinstance(label, str) and _is_encodable(label):
+    if isinstance(label, str) and is_encodable(label):
         return "a text", label
     return "", ""
 
 
-def _is_encodable(text: str) -> bool:
-    """Whether a text has no halves of surrogate pairs, which JSON may have."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _wrong_value(place: str, what: str, value: Any, expected: str) -> UserError:
     return UserError(
-        f"{place}: the {what} is {_shown(value)}: expected {expected}; correct the line or delete"
-        " it."
+        f"{place}: the {what} is {shown_value(value)}: expected {expected}; correct the line"
+        " or delete it."
     )
-
-
-def _shown(value: Any) -> str:
-    # What can be read may be nested too deeply to be written.
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return json.dumps(value)[:_SHOWN]
 
 
 def _paired(texts: Path, labels: Path) -> Iterator[Row]:

@@ -74,8 +74,8 @@ def in_order(group: str | None) -> tuple[int, str]:
 
 def _group(chosen: EvaluationSet, thinker: Thinker, features: dict[str, Any]) -> str | None:
     for feature in (chosen.ponder_by, chosen.group_by):
-        if feature in features:
-            return group_title(feature, group_name(features[feature]))
+        if feature in features and (name := group_name(features[feature])):
+            return group_title(feature, name)
     if thinker.model.spec.has_one_answer:
         return None
     side: Sequence[int] = features["targets" if thinker.is_language_model else "inputs"]

@@ -137,7 +137,8 @@ class GroupedSums:
         Args:
           per_example: name -> float [batch].
           weights: float [batch]; examples of weight 0 do not count.
-          groups: [batch], integers or strings: the group of each example; None: no groups.
+          groups: [batch], integers or strings: the group of each example, "" where it is in
+            none; None: no groups.
           ponder_groups: likewise, for ponder times alone.
         """
         real = np.asarray(weights) > 0
@@ -167,6 +168,8 @@ class GroupedSums:
                 np.concatenate(groups) if groups else np.zeros(0, np.str_), return_counts=True
             )
             for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+                if not value:
+                    continue
                 named[f"{prefix}{value}"] = Group(feature, value, count)
         return named
 
@@ -230,7 +233,7 @@ def _by_group(
     metrics: Mapping[str, Metric], columns: Mapping[str, Floats], groups: list[Any], prefix: str
 ) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:
     names = np.concatenate(groups) if groups and metrics else np.zeros(0, np.str_)
-    for group in np.unique(names):
+    for group in filter(None, np.unique(names).tolist()):
         named = {f"{name}/{prefix}{group}": metric for name, metric in metrics.items()}
         yield named, {name: values[names == group] for name, values in columns.items()}
 

@@ -1,0 +1,222 @@
+"""Puzzles and pairs from the user's files: the forms of file, what is wrong with them, the splits,
+and the commands from training to a board in the terminal.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ut_tf.bin import eval as eval_command
+from ut_tf.bin import show, trainer
+from ut_tf.data.text.codec import Board
+from ut_tf.errors import UserError
+from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles, reported_ratings
+from ut_tf.problems.own_files.questions import Form, board_of, read_questions
+
+FORMS = {
+    "a.tsv": "1..2\t1342\t7\n.21.\t3214\t0\n",
+    "a.csv": "source,question,answer,rating\nx,1..2,1342,7\ny,.21.,3214,0\n",
+    "a.jsonl": '{"question": "1..2", "answer": "1342", "difficulty": 7}\n'
+    '{"rating": "0", "answer": "3214", "question": ".21."}\n',
+}
+SYMBOLS = "1234"
+BOARDS = ["".join(cells) for cells in itertools.product(SYMBOLS, repeat=4)]
+
+
+def write(folder: Path, rows: list[tuple[str, ...]], name: str = "train.tsv") -> str:
+    path = folder / name
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def blanked(answers: list[str]) -> list[tuple[str, ...]]:
+    """Questions that hide one cell, answers, and the number of that cell as a rating."""
+    return [
+        (f"{text[: n % 4]}.{text[n % 4 + 1 :]}", text, str(n % 4)) for n, text in enumerate(answers)
+    ]
+
+
+def questions(problem: Any, split: str, data: Path, **draws: int) -> list[tuple[str, str]]:
+    codec = problem.text_codec(problem.vocab_files(data)[0].parent)
+    rows = list(problem.dataset(split, data, **draws).as_numpy_iterator())
+    texts = [
+        [codec.decode(tf.constant(row[name][None])).numpy()[0].decode() for row in rows]
+        for name in ("inputs", "targets")
+    ]
+    return list(zip(*texts, strict=True))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_of_file_gives_the_same_questions(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(FORMS[name], encoding="utf-8-sig")
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(FORMS[name].encode()))
+    for path in (tmp_path / name, tmp_path / f"{name}.gz"):
+        rows = list(read_questions((path,), Form()))
+        assert [row[:3] for row in rows] == [("1..2", "1342", "7"), (".21.", "3214", "0")]
+        assert rows[0].place == f"{path}, line {2 if '.csv' in path.name else 1}"
+
+
+def test_boards_have_the_boxes_of_sudoku() -> None:
+    assert board_of("") is None
+    assert board_of("9x9") == Board(9, 9, 3, 3)
+    assert board_of("6x6") == Board(6, 6, 2, 3)
+    assert board_of("4x4") == Board(4, 4, 2, 2)
+    assert board_of("5x5") == Board(5, 5)
+    assert board_of("3x7") == Board(3, 7)
+    for text in ("9", "9x", "x", "0x4", "9x9x9", "1000x1000", "-4x4"):
+        with pytest.raises(UserError, match="`board`="):
+            board_of(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"12.4\t1234\n12.4 1234\n", "line 2: .* has 0 tabs"),
+        ("a.tsv", b"12.4\t1234\n12.4\t123\n", "line 2: the answer has 3 characters: expected 4"),
+        ("a.tsv", b"12.4\t1234\n\t1234\n", "line 2 has no question"),
+        ("a.tsv", b"12.4\t1234\n1\xff34\t1234\n", "line 2: byte .* is not UTF-8"),
+        ("a.tsv", b"", "has no rows"),
+        ("a.csv", b"question,solution\n12.4,1234\n", "line 1: the columns are .*'answer'"),
+        ("a.csv", b"question,answer\n12.4,1234,9\n", "line 2: it has 3 columns"),
+        ("a.csv", b'question,answer\n"1\n.4",1234\n', "several lines|has 4 characters"),
+        ("a.jsonl", b'{"question": "12.4"}\n', "line 1: .*expected an object"),
+        ("a.jsonl", b'{"question": 12, "answer": "12"}\n', "line 1: the question is 12"),
+        ("a.jsonl", b'{"question": "\\ud800", "answer": "1"}\n', "line 1: the question is"),
+        ("a.jsonl", b"[" * 100_000, "line 1: .*expected an object"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_with_its_line(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        list(read_questions((tmp_path / name,), Form(board=Board(2, 2))))
+
+
+def test_unequal_lengths_are_pairs_alone(tmp_path: Path) -> None:
+    path = Path(write(tmp_path, [("12+3", "15")]))
+    with pytest.raises(UserError, match=r"line 1: the question has 4 .*pairs_files"):
+        list(read_questions((path,), Form()))
+    assert next(read_questions((path,), Form(aligned=False))).answer == "15"
+
+
+def test_a_character_that_training_lacks_is_told_with_its_line(tmp_path: Path) -> None:
+    train = write(tmp_path, blanked(BOARDS[:20]))
+    dev = write(tmp_path, [("1.11", "1111"), ("1.1x", "1111")], "dev.tsv")
+    with pytest.raises(UserError, match=r"dev\.tsv, line 2: the question has the character 'x'"):
+        AlignedFiles(train, dev).prepare(tmp_path / "data", tmp_path)
+
+
+@pytest.mark.parametrize("kind", [AlignedFiles, PairsFiles])
+def test_a_tenth_is_held_out_and_no_question_is_trained_on(kind: Any, tmp_path: Path) -> None:
+    rows = blanked(BOARDS)
+    problem = kind(write(tmp_path, rows + rows[:30]))
+    problem.prepare(tmp_path / "data", tmp_path)
+    train, validation = (
+        questions(problem, split, tmp_path / "data") for split in ("train", "validation")
+    )
+    assert not {question for question, _ in train} & {question for question, _ in validation}
+    assert sorted(train + validation) == sorted(row[:2] for row in rows + rows[:30])
+    distinct = len({row[0] for row in rows})
+    assert len({question for question, _ in validation}) == -(-distinct // 10)
+    again = kind(str(tmp_path / "train.tsv"))
+    again.prepare(tmp_path / "other", tmp_path)
+    assert questions(again, "validation", tmp_path / "other") == validation
+    assert questions(again, "train", tmp_path / "other", seed=1) != train
+    assert problem.judged_split == "validation"
+
+
+def test_files_for_validation_and_test_are_judged_as_they_are(tmp_path: Path) -> None:
+    rows = blanked(BOARDS[:40])
+    files = [
+        write(tmp_path, part, f"{n}.tsv") for n, part in enumerate([rows, rows[:3], rows[3:5]])
+    ]
+    problem = AlignedFiles(*files, board="2x2")
+    problem.prepare(tmp_path / "data", tmp_path)
+    test = list(problem.dataset("test", tmp_path / "data").as_numpy_iterator())
+    assert [row["rating"] for row in test] == [rating.encode() for *_, rating in rows[3:5]]
+    assert questions(problem, "validation", tmp_path / "data")[0] == (".1 11", "11 11")
+    assert problem.judged_split == "test"
+    Path(files[0]).write_text("1.\t12\n")
+    with pytest.raises(UserError, match="has changed"):
+        problem.prepare(tmp_path / "data", tmp_path)
+
+
+def test_what_is_typed_becomes_the_ids_of_training(tmp_path: Path) -> None:
+    problem = AlignedFiles(write(tmp_path, blanked(BOARDS)), board="2x2")
+    problem.prepare(tmp_path / "data", tmp_path)
+    codec = problem.text_codec(problem.vocab_files(tmp_path / "data")[0].parent)
+    for text in ("1.23", "1. 23", " 1.23 "):
+        np.testing.assert_array_equal(codec.encode(tf.constant([text]))["inputs"], [[3, 2, 4, 5]])
+    told = [error.decode() for error in codec.errors(tf.constant(["1.23", "1.2", "1.2x"])).numpy()]
+    assert not told[0] and "expected 4" in told[1] and "'x'" in told[2]
+
+
+def test_a_blank_may_be_a_cell(tmp_path: Path) -> None:
+    problem = AlignedFiles(
+        write(tmp_path, [(f"# {n}#", f"#o{n}#") for n in range(10)]), board="2x2"
+    )
+    problem.prepare(tmp_path / "data", tmp_path)
+    codec = problem.text_codec(problem.vocab_files(tmp_path / "data")[0].parent)
+    ids = codec.encode(tf.constant(["# 1#"]))["inputs"]
+    assert ids.shape == (1, 4)
+    assert codec.decode(ids).numpy().tolist() == [b"# 1#"]
+
+
+def test_many_ratings_are_reported_in_ranges() -> None:
+    assert reported_ratings(["3", "", "20"]) == ["3", "", "20"]
+    told = reported_ratings([str(n) for n in range(120)] + [""])
+    assert [told[n] for n in (0, 9, 10, 99, 100, 120)] == [
+        "0",
+        "1-9",
+        "10-99",
+        "10-99",
+        "100-999",
+        "",
+    ]
+    many = reported_ratings([f"r{n}" for n in range(20)] + ["r0"])
+    assert many[0] == "r0" and many.count("other") == 8
+
+
+TINY = "hidden_size=16,filter_size=16,num_heads=2,num_steps=2,batch_size=256,train_steps=6"
+
+
+def train(problem: str, folder: Path, *more: str) -> str:
+    run = f"--output_dir={folder}/run"
+    flags = [f"--problem={problem}", f"--data_dir={folder}/data", run, *more]
+    assert trainer.main([*flags, f"--source_files={folder}/train.tsv"]) == 0
+    return run
+
+
+def test_from_a_file_to_a_board_in_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, blanked(BOARDS))
+    board = "--problem_args=board=2x2"
+    run = train("aligned_files", tmp_path, "--hparams_set=ut_aligned", f"--hparams={TINY}", board)
+    capsys.readouterr()
+    assert eval_command.main([run]) == 0
+    metrics = json.loads(capsys.readouterr().out)
+    assert 0 <= metrics["seq_accuracy"] <= 1
+    assert {"seq_accuracy/0", "seq_accuracy/3"} <= {*metrics}
+    assert show.main([run, "--input=1.23"]) == 0
+    shown = capsys.readouterr().out
+    assert "given" in shown and "1 ." in shown and "2 3" in shown
+
+
+def test_pairs_are_trained_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, [(f"{a}+{b}", str(a + b)) for a in range(10) for b in range(10)])
+    run = train("pairs_files", tmp_path, "--hparams_set=ut_pairs", f"--hparams={TINY}")
+    capsys.readouterr()
+    assert eval_command.main([run]) == 0
+    metrics = json.loads(capsys.readouterr().out)
+    assert 0 <= metrics["char_acc"] <= 1
+    assert not [name for name in metrics if name.endswith("/")]
