@@ -125,8 +125,10 @@ def parse(
     positional = next((flag for flag in flags if flag.positional), None)
     # Otherwise the first word without dashes would end the flags.
     values.set_gnu_getopt(positional is not None)
+    given = _with_values(flags, argv)
+    _refuse_long_names(given, command)
     try:
-        words = values([command, *_with_values(flags, argv)])[1:]
+        words = values([command, *given])[1:]
     except absl_flags.UnrecognizedFlagError as error:
         known = [name for flag in flags for name in (flag.name, *flag.aliases)]
         near = did_you_mean(error.flagname, known, prefix="--")
@@ -146,15 +148,10 @@ def parse(
             f"--flagfile is no text in UTF-8 ({error}); see {command} --help."
         ) from None
     except RecursionError:
-        # absl compares an unknown name with its own letter by letter.
-        if any(word.lstrip("-").partition("=")[0] == "flagfile" for word in argv):
-            raise FlagError(
-                "unknown flag with a very long name, here or in the file of --flagfile. All flags:"
-                f" {command} --help."
-            ) from None
-        unknown = max((word.partition("=")[0] for word in argv if word[:1] == "-"), key=len)
+        # absl compares an unknown name with its own letter by letter; here one in a file of flags.
         raise FlagError(
-            f"unknown flag {unknown[:_LONGEST_NAME]} ... All flags: {command} --help."
+            "unknown flag with a very long name in the file of --flagfile. All flags:"
+            f" {command} --help."
         ) from None
     for flag in flags:
         if flag.name == _ONE_RUN and flag.kind == "string" and values[flag.name].present > 1:
@@ -218,6 +215,19 @@ def integers(text: str, flag: str) -> tuple[int, ...]:
                 " 40,80,400."
             )
     return tuple(int(part) for part in parts)
+
+
+def _refuse_long_names(words: Sequence[str], command: str) -> None:
+    """Raises FlagError for an unknown flag whose name is longer than any, which absl would compare
+    with its own letter by letter.
+    """
+    for before, word in zip(("", *words), words, strict=False):
+        name = word.partition("=")[0]
+        if word == "--":
+            return
+        is_value = before.startswith("-") and "=" not in before
+        if len(name) > _LONGEST_NAME and re.fullmatch(r"--?[\w.-]+", name) and not is_value:
+            raise FlagError(f"unknown flag {name[:_LONGEST_NAME]} ... All flags: {command} --help.")
 
 
 def _with_values(flags: Sequence[Flag], argv: Sequence[str]) -> list[str]:

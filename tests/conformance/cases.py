@@ -340,6 +340,17 @@ CASES = [
     _again(_stack("LayerStack, pre-norm", _layers, norm="pre")),
     _again(
         _stack(
+            "MemoryStack of a recurrence of mixed positions",
+            make_stack,
+            memory_tokens=2,
+            mix_positions=LENGTH + 2,
+            mix_filter_size=6,
+            norm_type="rms_plain",
+            q_head=True,
+        )
+    ),
+    _again(
+        _stack(
             "Recurrence of two levels",
             make_recurrence,
             H_cycles=2,

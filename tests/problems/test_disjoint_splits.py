@@ -41,13 +41,15 @@ from ut_tf.problems.lte.problem import LearningToExecute
 from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.classify import ClassifyFiles
 from ut_tf.problems.own_files.language_model import LmFiles
+from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
 from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.reasoning.prefix_sums import PrefixSums
 from ut_tf.problems.reasoning.sudoku import Sudoku
 from ut_tf.problems.translation.own_files import TranslateFiles
 
 # Divided by those who published them.
-OFFICIAL = ("TranslateWmt14", "TranslateMulti30k", "LambadaLM")
+# Splits by groups of a folder that somebody else divided: the last.
+OFFICIAL = ("TranslateWmt14", "TranslateMulti30k", "LambadaLM", "PuzzleFolder")
 WORDS = [f"word{n}" for n in range(9)]
 DRAWS = random.Random(0)
 
@@ -61,6 +63,12 @@ def classify(folder: Path) -> Problem:
     lines = [f"{DRAWS.choice('ab')}\t{text}\n" for text in sentences(150)]
     (folder / "own.tsv").write_text("".join(lines))
     return ClassifyFiles(str(folder / "own.tsv"))
+
+
+def puzzles(folder: Path, kind: Callable[..., Problem]) -> Problem:
+    asked = ["".join(DRAWS.choices("123", k=3)) for _ in range(150)]
+    (folder / "puzzles.tsv").write_text("".join(f"{text}\t{text[::-1]}\n" for text in asked))
+    return kind(str(folder / "puzzles.tsv"))
 
 
 def translate(folder: Path) -> Problem:
@@ -118,6 +126,8 @@ def reading(folder: Path) -> Problem:
 
 PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "classify_files": classify,
+    "aligned_files": lambda folder: puzzles(folder, AlignedFiles),
+    "pairs_files": lambda folder: puzzles(folder, PairsFiles),
     "translate_files": translate,
     "lm_files": lm,
     "bAbI": babi,

@@ -14,6 +14,7 @@ from ut_tf.config.base import Config
 from ut_tf.config.fields import having, option
 
 _CURRICULUM = having("curriculum", "length")
+_DEEP = having("supervision", "deep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +71,26 @@ class TrainingConfig(Config):
     supervision: str = option("final", names_of="supervisions")
     """What is lost, and carried from one update to the next: final (the cross entropy of the final
     answer, the ponder cost, and what layers add); each (the cross entropy after every step);
-    progressive (deep thinking's).
+    progressive (deep thinking's); deep (over several updates, HRM's and TRM's).
     """
     progressive_alpha: float = option(
         1.0, at_least=0, at_most=1, only_with=having("supervision", "progressive")
     )
     """Weight of the answer after a drawn part of the steps; that of the final one is 1 minus it."""
+    supervision_steps: int = option(16, at_least=1, only_with=_DEEP)
+    """The most updates that an example stays for (halt_max_steps of HRM and TRM)."""
+    replace_by: Literal["q", "random", "end"] = option("q", only_with=_DEEP)
+    """When an example is replaced before: where its Q value of halting is positive, at random, or
+    not at all.
+    """
+    replace_after: float = option(4.0, at_least=1, only_with=having("replace_by", "random"))
+    """Mean number of updates before a replacement at random."""
+    halt_exploration: float = option(0.1, at_least=0, at_most=1, only_with=_DEEP)
+    """Share of the examples that Q values let go only after a drawn number of updates."""
+    q_loss_weight: float = option(0.5, at_least=0, only_with=_DEEP)
+    """Weight in the loss of the cross entropy of the Q values."""
+    loss: Literal["softmax", "stablemax"] = option("softmax", only_with=_DEEP)
+    """What makes probabilities of logits in training (stablemax: HRM, TRM)."""
     loss_scale: Literal["none", "dynamic"] | None = option(None)
     """Scaling of the loss; None: dynamic under mixed_float16, none otherwise."""
     average_decay: float = option(0.0, at_least=0, below=1)

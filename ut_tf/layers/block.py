@@ -23,6 +23,7 @@ from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import make_norm
 from ut_tf.layers.optional_outputs import OptionalOutputs
+from ut_tf.layers.position_mixing import PositionMixing, PositionNorm
 
 Rotation = tuple[Any, Any]
 NORMS_BEFORE = ("pre", "sandwich", "peri")
@@ -80,8 +81,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
     """Attention and transition with residuals, dropout and layer norms.
 
     Args:
-      self_attention: ``MultiHeadAttention``; None: positions attend over the memory alone (and are
-        not decoded).
+      self_attention: ``MultiHeadAttention``, or ``PositionMixing``; None: positions attend over the
+        memory alone (and are not decoded).
       memory_attention: ``MultiHeadAttention`` over an encoder's states, or None.
       transition: a ``TransitionFunction``, ``StepTransitions``, or None (the gru and lstm
         recurrences go without).
@@ -127,7 +128,10 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         self.with_memory = memory_attention is not None
         policy = self.dtype_policy
         for name in self._norms():
-            setattr(self, name, make_norm(norm_type, norm_epsilon, name=name, dtype=policy))
+            layer: Any = make_norm(norm_type, norm_epsilon, name=name, dtype=policy)
+            if name.startswith("self_") and isinstance(self_attention, PositionMixing):
+                layer = PositionNorm(layer, name=name, dtype=policy)
+            setattr(self, name, layer)
         for name in self._sublayers():
             setattr(self, f"{name}_dropout", Dropout(dropout, name=f"{name}_dropout", dtype=policy))
 

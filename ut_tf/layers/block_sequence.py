@@ -114,7 +114,8 @@ class BlockSequence(Composite):
         outputs, own, memory = zip(
             *each_block(self.blocks, x, context, training, step), strict=True
         )
-        return outputs[-1], tf.stack(own), tf.stack(memory) if self.with_memory else None
+        weights = None if own[0] is None else tf.stack(own)
+        return outputs[-1], weights, tf.stack(memory) if self.with_memory else None
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], each

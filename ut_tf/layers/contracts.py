@@ -48,6 +48,8 @@ class StackInputs:
       every_step: whether, in training, the details hold the states after all steps of a fixed
         depth, with equal shares.
       to_depth: ``GivenDepth`` in the place of the depth of evaluation, or None.
+      fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
+      puzzles: int32 [batch], whose vectors a memory has, or None.
     """
 
     symbol_mask: Any = None
@@ -62,6 +64,8 @@ class StackInputs:
     depth: Any = None
     every_step: bool = False
     to_depth: Any = None
+    puzzles: Any = None
+    fresh: Any = None
 
     def replace(self, **fields: Any) -> StackInputs:
         """Returns the same with other values of some fields."""

@@ -14,6 +14,7 @@ from ut_tf.layers.int8 import Int8Kernel, int8_product
 check_backend()
 
 KERNEL_INITIALIZERS = {
+    "zeros": keras.initializers.Zeros,
     "glorot": lambda: keras.initializers.GlorotUniform(),
     # Uniform with variance 1 / fan_in, tensor2tensor's uniform_unit_scaling with gain 1.
     "unit_scaling": lambda: keras.initializers.VarianceScaling(

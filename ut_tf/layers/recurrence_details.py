@@ -36,6 +36,7 @@ class RecurrenceDetails(NamedTuple):
         halting probabilities are not kept then, and are 0.
       residuals: float32 [batch, length], ||z_t - z_(t-1)|| / ||z_(t-1)|| of the states z after the
         last step and before it, where the call was given a depth.
+      q_values: float32 [batch, 2], of halting and of going on, of a recurrence with a ``q_head``.
     """
 
     ponder_times: Any
@@ -51,6 +52,7 @@ class RecurrenceDetails(NamedTuple):
     carry: Any = None
     progress: Any = None
     residuals: Any = None
+    q_values: Any = None
 
     def from_position(self, first: int) -> RecurrenceDetails:
         """Returns the record of the positions from `first` on; attention weights and carry remain
@@ -136,6 +138,8 @@ class StepView(NamedTuple):
       previous_state: [batch, length, hidden_size] before the step.
       output: [batch, length, hidden_size], what the stack would return if every position stopped
         after this step; after the last step what it returns. None in pondernet's training.
+      memory_states: [batch, memory size, hidden_size] after the step, of learned vectors in front
+        of the sequence, or None.
     """
 
     step: Any
@@ -146,6 +150,7 @@ class StepView(NamedTuple):
     memory_attention_weights: Any
     previous_state: Any = None
     output: Any = None
+    memory_states: Any = None
 
 
 Observer = Callable[[StepView], None]

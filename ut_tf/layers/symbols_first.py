@@ -102,9 +102,8 @@ class SymbolsFirst:
             )
             own = self._weights(own, self, True)
             of_memory = self._weights(of_memory, memory, True)
-            observer(
-                StepView(view.step, state, halting, probability, own, of_memory, previous, output)
-            )
+            places = (state, halting, probability, own, of_memory, previous, output)
+            observer(StepView(view.step, *places, view.memory_states))
 
         return observe
 

@@ -48,6 +48,29 @@ def smoothed_cross_entropy(logits: Any, targets: Any, label_smoothing: float = 0
     return (1.0 - share) * plain + share * uniform
 
 
+def stablemax_cross_entropy(logits: Any, targets: Any) -> Any:
+    """The cross entropy of each target under stablemax (arXiv 2501.04697), in nats: p = s(x) / Σ
+    s(x) with s(x) = x + 1 where x is positive or 0, and 1 / (1 - x) where it is negative.
+
+    Args:
+      logits: [..., vocabulary], any floating dtype; computed with in float64.
+      targets: [...] ids.
+
+    Returns:
+      float32 [...].
+
+    Raises:
+      UserError: a target is none of the vocabulary (in a graph an InvalidArgumentError).
+    """
+    targets = checked_ids(targets, logits.shape[-1], "targets")
+    logits = tf.cast(logits, tf.float64)
+    # Each side gets what it can take: the gradient of the other one would be NaN times 0.
+    positive, negative = tf.maximum(logits, 0.0), tf.minimum(logits, 0.0)
+    scores = tf.where(logits >= 0, positive + 1.0, 1.0 / (1.0 - negative))
+    right = tf.gather(scores, targets, batch_dims=len(targets.shape))
+    return tf.cast(tf.math.log(tf.reduce_sum(scores, -1)) - tf.math.log(right), tf.float32)
+
+
 def expected_cross_entropy(
     log_probabilities: Any, targets: Any, label_smoothing: float = 0.0
 ) -> Any:

@@ -32,7 +32,7 @@ from ut_tf.symbols import FIRST_SYMBOL_ID
 
 def _answering(options: CallOptions) -> dict[str, Any]:
     """Returns the fields of ``StackInputs`` that only the stack which is answered from gets."""
-    names = ("carry", "depth", "every_step")
+    names = ("carry", "depth", "every_step", "fresh")
     return {name: getattr(options, name) for name in names}
 
 
@@ -169,6 +169,7 @@ class AttentionModel(EncoderDecoder):
                 options.observer,
                 head,
                 options.update,
+                puzzles=options.puzzles,
                 **({} if self.has_decoder else _answering(options)),
                 to_depth=options.to_depth,
             ),

@@ -73,7 +73,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         answered from begins with, and the details then hold what it ends with. In training,
         "depth" (int32 [2]: steps without and with gradient) sets its depth, and with "every_step",
         whatever its value, the logits are the mean log-probabilities after its steps. "to_depth", a
-        ``GivenDepth``, replaces the depth of evaluation. Other keys are ignored.
+        ``GivenDepth``, replaces the depth of evaluation. "puzzles" (int32 [batch]) decide the
+        memory of a model with ``num_puzzles``. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
       return_details: whether to return (logits, ModelDetails).
       return_attention: the same, with the attention weights of every step in the details.
@@ -192,6 +193,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             given.get("depth"),
             "every_step" in given,
             given.get("to_depth"),
+            given.get("puzzles"),
+            given.get("fresh"),
         )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None

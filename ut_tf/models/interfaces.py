@@ -101,6 +101,8 @@ class CallOptions(NamedTuple):
         decides.
       every_step: whether, in training, the states after all steps of that stack are answered from.
       to_depth: GivenDepth of all stacks, in the place of the evaluation's; or None.
+      fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
+      puzzles: int32 [batch], whose vectors the encoder's memory has, or None.
     """
 
     training: bool = False
@@ -111,6 +113,8 @@ class CallOptions(NamedTuple):
     depth: Any = None
     every_step: bool = False
     to_depth: Any = None
+    puzzles: Any = None
+    fresh: Any = None
 
 
 def fixed_depth(

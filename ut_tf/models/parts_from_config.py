@@ -27,6 +27,7 @@ from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.block import WITH_FINAL_NORM, Block
 from ut_tf.layers.normalization import make_norm
 from ut_tf.layers.position_encodings import PositionEncoding
+from ut_tf.layers.position_mixing import PositionMixing
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import StepTransitions
 from ut_tf.registry import Registry
@@ -116,7 +117,9 @@ def make_block(
     """
     self_attention = memory_attention = transition = None
     if with_self_attention:
-        self_attention = make_part(MultiHeadAttention, config, name="self_attention", dtype=dtype)
+        mixes = getattr(config, "mix_positions", 0)
+        kind = PositionMixing if mixes else MultiHeadAttention
+        self_attention = make_part(kind, config, name="self_attention", dtype=dtype)
     if with_memory:
         options = {"relative_bias": 0, "name": "memory_attention", "dtype": dtype}
         memory_attention = make_part(MultiHeadAttention, config, **options)

@@ -12,4 +12,8 @@ SUPERVISIONS = {
     "progressive": Entry(
         f"{_STEPS}:progressive", "the final answer, and one after a drawn part of the steps"
     ),
+    "deep": Entry(
+        "ut_tf.training.deep_supervision:deep",
+        "the answer of each of several updates that an example stays for",
+    ),
 }

@@ -24,7 +24,7 @@ from ut_tf.layers.attention_weights import causal_bias
 from ut_tf.layers.block import Block, BlockContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.contracts import PositionInputs, StackInputs
-from ut_tf.layers.coordinates import add_signal
+from ut_tf.layers.coordinates import add_signal, rotation_table
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import (
     Observer,
@@ -41,6 +41,21 @@ def prepend(tensor: Any, size: int, value: float, axis: int) -> Any:
         [[size if number == axis else 0, 0] for number in range(tensor.shape.rank)],
         constant_values=value,
     )
+
+
+def prepend_positions(rotation: Rotation | None, size: int) -> Rotation | None:
+    """The rotation of `size` memory vectors, whose positions are those before the first symbol's
+    (which is 1), and of the symbols behind.
+    """
+    if rotation is None:
+        return None
+    positions = tf.range(1 - size, 1, dtype=tf.float32)[None]
+    before = rotation_table(positions, 2 * rotation[0].shape[-1])
+    cosines, sines = (
+        tf.concat([own + tf.zeros_like(symbols[:, :, :1]), symbols], 2)
+        for own, symbols in zip(before, rotation, strict=True)
+    )
+    return cosines, sines
 
 
 def prepend_identity(rotation: Rotation | None, size: int) -> Rotation | None:
@@ -87,8 +102,11 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
             shape=shape, initializer=normal, name="vectors", autocast=False
         )
 
-    def call(self, batch_size: Any, training: bool = False) -> Any:
-        """Returns [batch_size, memory size, hidden_size]."""
+    def call(self, batch_size: Any, training: bool = False, puzzles: Any = None) -> Any:
+        """Returns [batch_size, memory size, hidden_size]; `puzzles` are those of
+        ``PuzzleVectors``.
+        """
+        del puzzles
         return tf.tile(self.prepare(training)[None], [batch_size, 1, 1])
 
     def prepare(self, training: bool = False) -> Any:
@@ -97,6 +115,54 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
         vectors = tf.cast(self.vectors, self.compute_dtype)
         repeats = -(-size // self.memory_size)
         return (vectors if repeats == 1 else tf.tile(vectors, [repeats, 1]))[:size]
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class PuzzleVectors(MemoryVectors):
+    """Memory with a learned vector for each puzzle, as in HRM and TRM: its numbers, and zeros
+    behind them, are those of the memory vectors one after the other. It starts at zero.
+
+    Args:
+      memory_size, hidden_size: of the memory.
+      puzzles: number of puzzles.
+      puzzle_size: numbers of a puzzle's vector; at most memory_size * hidden_size.
+      scale: constant factor on them.
+    """
+
+    def __init__(
+        self,
+        memory_size: int,
+        hidden_size: int,
+        puzzles: int,
+        puzzle_size: int,
+        scale: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(memory_size, hidden_size, **kwargs)
+        self.puzzles = puzzles
+        self.puzzle_size = puzzle_size
+        self.scale = scale
+
+    def build(self, input_shape: Any) -> None:
+        del input_shape
+        self.vectors = self.add_weight(
+            shape=(self.puzzles, self.puzzle_size),
+            initializer="zeros",
+            name="vectors",
+            autocast=False,
+        )
+
+    def call(self, batch_size: Any, training: bool = False, puzzles: Any = None) -> Any:
+        """Returns [batch_size, memory_size, hidden_size] of puzzles int32 [batch_size]; None: all
+        are the first one.
+        """
+        del training
+        puzzles = tf.zeros([batch_size], tf.int32) if puzzles is None else puzzles
+        rows = self.scale * tf.gather(tf.convert_to_tensor(self.vectors), puzzles)
+        missing = self.memory_size * self.hidden_size - self.puzzle_size
+        rows = tf.pad(rows, [[0, 0], [0, missing]])
+        shape = [-1, self.memory_size, self.hidden_size]
+        return tf.cast(tf.reshape(rows, shape), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -110,6 +176,10 @@ class MemoryStack(Composite):
         memory.
       returns_memory: whether the memory's states stand in front of the symbols' in what is
         returned.
+      memory_positions: whether rotary attention turns the memory, by the positions before the first
+        symbol's.
+      observes_memory: whether an observer's states are those of memory and symbols; otherwise the
+        memory's stand for themselves.
 
     Call arguments:
       as of ``LayerStack``, of the symbols alone.
@@ -125,10 +195,14 @@ class MemoryStack(Composite):
         stack: Any,
         causal: bool = False,
         returns_memory: bool = False,
+        memory_positions: bool = False,
+        observes_memory: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.causal = causal
+        self.memory_positions = memory_positions
+        self.observes_memory = observes_memory
         self.returns_memory = returns_memory
         self.memory = memory
         self.stack = stack
@@ -149,7 +223,7 @@ class MemoryStack(Composite):
     ) -> tuple[Any, RecurrenceDetails]:
         size, observer = self.memory.size(training), given.observer
         signal = given.position_signal
-        memory = self.memory(tf.shape(inputs)[0], training=training)
+        memory = self.memory(tf.shape(inputs)[0], training=training, puzzles=given.puzzles)
         states, details = self.stack(
             tf.concat([memory, tf.cast(inputs, self.compute_dtype)], 1),
             given=given.replace(
@@ -212,9 +286,22 @@ class MemoryStack(Composite):
         return stepped
 
     def _of_symbols(self, observer: Observer, size: int) -> Observer:
-        """The observer, with the outputs that the stack with memory returns."""
+        """The observer of the outputs that the stack returns, and of their states."""
         first = 0 if self.returns_memory else size
-        return lambda view: observer(view._replace(output=view.output[:, first:]))
+
+        def observe(view: StepView) -> None:
+            view = view._replace(output=None if view.output is None else view.output[:, first:])
+            if self.observes_memory:
+                observer(view)
+                return
+            names = ("state", "halting", "halting_probability", "previous_state")
+            fields = {name: getattr(view, name) for name in names}
+            symbols = tf.nest.map_structure(
+                lambda values: None if values is None else values[:, size:], fields
+            )
+            observer(view._replace(**symbols, memory_states=view.state[:, :size]))
+
+        return observe
 
     def _with_memory(self, context: BlockContext, size: int, length: Any) -> BlockContext:
         s = context
@@ -227,7 +314,9 @@ class MemoryStack(Composite):
                 else prepend(s.bias, size, 0.0, 3)
             ),
             keep=None if s.keep is None else prepend(s.keep, size, 1.0, 1),
-            rotation=prepend_identity(s.rotation, size),
+            rotation=(prepend_positions if self.memory_positions else prepend_identity)(
+                s.rotation, size
+            ),
             # In an encoder the scale is the same for all queries.
             logit_scale=(
                 prepend(s.logit_scale, size, 1.0, 2)

@@ -71,6 +71,26 @@ class RecurrenceConfig(StepsConfig):
     """Whether each step ends with a norm of the state, so that no depth lets it grow."""
     state_update: float = option(1.0, above=0, at_most=1)
     """Share of a step's result in the new state; the rest is the state before it."""
+    memory_tokens: int = option(0, at_least=0, is_structure=True)
+    """Learned vectors in front of the encoder's sequence, which every step reads and writes; not in
+    a decoder.
+    """
+    memory_positions: bool = option(False, only_with=unless("memory_tokens", 0))
+    """Whether rotary attention turns the memory, by the positions before the first symbol's (TRM),
+    or not at all.
+    """
+    num_puzzles: int = option(0, at_least=0, only_with=unless("memory_tokens", 0))
+    """Puzzles that have a memory of their own (HRM, TRM); 0: all examples have the same one."""
+    puzzle_size: int = option(0, at_least=0, only_with=unless("num_puzzles", 0))
+    """Numbers of a puzzle's vector, the first ones of the memory; 0: hidden_size."""
+    mix_positions: int = option(0, at_least=0, is_structure=True)
+    """TRM's mlp_t: a SwiGLU over so many positions, the memory's included, takes attention's place;
+    for boards of one size. 0: attention.
+    """
+    mix_filter_size: int = option(512, at_least=1, only_with=unless("mix_positions", 0))
+    """Width of either half of its inner layer."""
+    q_head: bool = option(False)
+    """Whether two values of halting and going on are read from the first position (HRM, TRM)."""
     recurrence_layers: int = option(1, at_least=1, is_structure=True)
     """Blocks that one recurrent step applies in turn, each with weights of its own."""
     mix_layers_before: int = option(0, at_least=0, is_structure=True)

@@ -8,7 +8,9 @@ from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.coordinates import Coordinates
+from ut_tf.layers.linear import Linear
 from ut_tf.layers.recurrent_layer import RecurrentLayer
+from ut_tf.models.memory_transformer.memory import MemoryStack, MemoryVectors, PuzzleVectors
 from ut_tf.models.parts_from_config import (
     make_block,
     make_chosen,
@@ -128,6 +130,7 @@ def make_recurrence(
         injection=injection,
         initial_state=initial_state,
         levels=levels,
+        q_head=_make_q_head() if config.q_head else None,
         exit_rule=make_exit_rule(config, with_position_outputs),
         final_norm=make_final_norm(config, dtype) if with_final_norm else None,
         outer_norm=make_named_norm(config, "outer_norm", dtype) if config.outer_norm else None,
@@ -146,6 +149,11 @@ def _make_blocks(config: Any, name: str, **options: Any) -> Any:
         for number in range(config.recurrence_layers)
     ]
     return BlockSequence(blocks, name=name, dtype=options["dtype"])
+
+
+def _make_q_head() -> Linear:
+    """Returns the head of Q values, which at first are -5 (HRM, TRM)."""
+    return Linear(2, True, "zeros", -5.0, name="q_head", dtype="float32")
 
 
 def _make_initial_state(config: Any, name: str, dtype: Any) -> Any:
@@ -167,7 +175,7 @@ def make_stack(
     with_position_outputs: bool = False,
     name: str = "stack",
     dtype: Any = None,
-) -> Recurrence | MixedStack:
+) -> Recurrence | MixedStack | MemoryStack:
     """A recurrence, or where the configuration asks for it a ``MixedStack`` with other layers
     before and behind it; arguments as for ``make_recurrence``.
     """
@@ -177,6 +185,13 @@ def make_stack(
         "with_position_outputs": with_position_outputs,
     }
     options = {"causal": causal, "with_memory": with_memory, "dtype": dtype}
+    if config.memory_tokens and not causal:
+        inner = config.change(memory_tokens=0)
+        stack = make_stack(inner, **own, with_memory=with_memory, name="stack", dtype=dtype)
+        memory = _make_memory(config, dtype)
+        positions = config.memory_positions
+        options = {"memory_positions": positions, "observes_memory": False, "name": name}
+        return MemoryStack(memory, stack, **options, dtype=dtype)
     if not is_mixed(config):
         return make_recurrence(config, **own, **options, name=name)
     recurrent = before = after = None
@@ -191,3 +206,19 @@ def make_stack(
     if not ends:
         after = make_layer_stack(config, config.mix_layers_after, name="after", **options)
     return MixedStack(recurrence, recurrent, before, after, name=name, dtype=dtype)
+
+
+def _make_memory(config: Any, dtype: Any) -> MemoryVectors:
+    if not config.num_puzzles:
+        return MemoryVectors(config.memory_tokens, config.hidden_size, name="memory", dtype=dtype)
+    width = config.hidden_size
+    scale = width**0.5 if config.embedding_scale == "sqrt" else 1.0
+    return PuzzleVectors(
+        config.memory_tokens,
+        width,
+        config.num_puzzles,
+        config.puzzle_size or width,
+        scale,
+        name="memory",
+        dtype=dtype,
+    )

@@ -70,6 +70,8 @@ class Recurrence(OptionalOutputs, Composite):
       initial_state: ``InitialState``, or None: the cell decides where the state begins.
       outer_norm: norm of the state that ends each step, or None.
       state_update: share of a step's result in the new state.
+      q_head: ``Linear`` to two values of the first position's state, or None; the details of a call
+        hold them.
       levels: ``Levels`` of a step of two levels, whose low block is `block`; None: there is one
         level.
       position_every_step: whether positions are added at every step, or to the inputs alone.
@@ -110,6 +112,7 @@ class Recurrence(OptionalOutputs, Composite):
         outer_norm: Any = None,
         state_update: float = 1.0,
         levels: Levels | None = None,
+        q_head: Any = None,
         position_every_step: bool = True,
         use_memory_as_final_state: bool = False,
         halting_compute: str = "auto",
@@ -128,6 +131,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.outer_norm = outer_norm
         self.state_update = state_update
         self.levels = levels
+        self.q_head = q_head
         # For calls without the number of the update, as in ``fit``.
         self.depth_seeds = None if train_depth is None else keras.random.SeedGenerator()
         self.position_every_step = position_every_step
@@ -152,7 +156,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def build(self, input_shape: Any) -> None:
         parts = [self.block, self.cell, self.coordinates, self.halting_unit, self.final_norm]
-        parts += [self.injection, self.initial_state, self.outer_norm, self.levels]
+        parts += [self.injection, self.initial_state, self.outer_norm, self.levels, self.q_head]
         build_parts(parts, input_shape)
         if unbuilt := [part for part in self.cell._flatten_layers() if not part.built]:
             raise UserError(
@@ -196,6 +200,8 @@ class Recurrence(OptionalOutputs, Composite):
                 carry, kept, taken, attention = loop.repeated(depth, carry, counted)
             states, details = depth.result(carry, kept, counted, mask, taken)
             details = loop.with_attention(details, attention)
+            if self.q_head is not None:
+                details = details._replace(q_values=self.q_head(carry.state[:, 0]))
         if given.carry is not None:
             details = details._replace(carry=carry)
         if details.step_states is not None:
@@ -218,7 +224,7 @@ class Recurrence(OptionalOutputs, Composite):
         """The carry before the first step of a call."""
         if given.to_depth is not None and given.to_depth.progress is not None:
             return Carry(*given.to_depth.progress.carry)
-        return step.start(inputs) if given.carry is None else Carry(*given.carry)
+        return step.begun(inputs, given.carry, given.fresh)
 
     def _to_depth(self, given: StackInputs, training: bool, counts_all: bool) -> ToDepth:
         if training or given.steps is not None or not self.goes_deeper:

@@ -95,6 +95,21 @@ class RecurrentStep:
         begin = self.cell.initial_state if self.initial_state is None else self.initial_state
         return Carry(begin(inputs), self.cell.initial_memory(inputs))
 
+    def begun(self, inputs: Any, carry: Any, fresh: Any) -> Carry:
+        """Returns the carry before the first step of a call: `carry`, or from ``start`` where it is
+        None and for the examples that are `fresh`, bool [batch] or None.
+        """
+        if carry is None:
+            return self.start(inputs)
+        given = Carry(*carry)
+        if fresh is None:
+            return given
+        rows = tf.reshape(fresh, [-1, 1, 1])
+        begun: Carry = tf.nest.map_structure(
+            lambda new, old: tf.where(rows, new, old), self.start(inputs), given
+        )
+        return begun
+
     def __call__(
         self,
         carry: Carry,

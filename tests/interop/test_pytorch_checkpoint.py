@@ -1,0 +1,183 @@
+"""Weights of torch.save: real files, values by hand, and files that want to do something."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ut_tf.errors import UserError
+from ut_tf.interop.pytorch_checkpoint import read_pth
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive"
+NUMBERS = np.arange(6, dtype="<f4")
+
+
+def short(text: str) -> bytes:
+    """The opcode of a text."""
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def storage(kind: str = "FloatStorage", key: str = "0", count: int = 6) -> bytes:
+    words = short("storage") + f"ctorch\n{kind}\n".encode() + short(key) + short("cpu")
+    return b"(" + words + integer(count) + b"tQ"
+
+
+def integer(value: int) -> bytes:
+    return b"J" + struct.pack("<i", value)
+
+
+def whole(*values: int) -> bytes:
+    return b"(" + b"".join(map(integer, values)) + b"t"
+
+
+def tensor(
+    size: tuple[int, ...] = (2, 3),
+    stride: tuple[int, ...] = (3, 1),
+    offset: int = 0,
+    kept: bytes | None = None,
+) -> bytes:
+    hooks = b"ccollections\nOrderedDict\n)R"
+    arguments = (storage() if kept is None else kept) + integer(offset) + whole(*size)
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + arguments
+        + whole(*stride)
+        + b"\x89"
+        + hooks
+        + b"tR"
+    )
+
+
+def program(value: bytes, name: str = "w") -> bytes:
+    return b"\x80\x02}" + short(name) + value + b"s."
+
+
+def written(folder: Path, content: bytes, data: dict[str, bytes] | None = None) -> Path:
+    path = folder / "model.pth"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", content)
+        for key, values in (data or {"0": NUMBERS.tobytes()}).items():
+            archive.writestr(f"model/data/{key}", values)
+    return path
+
+
+def test_a_checkpoint_of_the_original_code() -> None:
+    weights = read_pth(GOLDEN / "trm_attention.pth")
+    assert len(weights) == 15
+    joined = weights["_orig_mod.model.inner.L_level.layers.0.self_attn.qkv_proj.weight"]
+    assert joined.shape == (96, 32) and joined.dtype == np.float32
+    assert np.isfinite(joined).all() and 0.01 < joined.std() < 1.0
+
+
+def test_a_tensor_by_hand(tmp_path: Path) -> None:
+    found = read_pth(written(tmp_path, program(tensor())))
+    np.testing.assert_array_equal(found["w"], NUMBERS.reshape(2, 3))
+
+
+def test_views_are_read_by_their_strides(tmp_path: Path) -> None:
+    found = read_pth(written(tmp_path, program(tensor((2, 2), (1, 3), 1))))
+    np.testing.assert_array_equal(found["w"], [[1.0, 4.0], [2.0, 5.0]])
+
+
+def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
+    values = np.array([1.5, -2.0, 3.140625], np.float32)
+    halves = (values.view(np.uint32) >> 16).astype("<u2")
+    kept = storage("BFloat16Storage", count=3)
+    path = written(tmp_path, program(tensor((3,), (1,), kept=kept)), {"0": halves.tobytes()})
+    np.testing.assert_array_equal(read_pth(path)["w"], values)
+
+
+def refused(path: Path, what: str) -> None:
+    with pytest.raises(UserError, match=what) as error:
+        read_pth(path)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+class Harm:
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return os.system, ("touch harmed",)
+
+
+@pytest.mark.parametrize("protocol", range(5))
+def test_a_pickle_that_calls_something_calls_nothing(
+    protocol: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(written(tmp_path, pickle.dumps({"w": Harm()}, protocol)), "its pickle")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pth"]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (program(b"cbuiltins\neval\n" + b"(" + short("1") + b"tR"), "asks for 'builtins eval'"),
+        (program(short("builtins") + short("eval") + b"\x93"), "asks for 'builtins eval'"),
+        (program(b"ctorch._utils\n_rebuild_tensor_v2\n)R"), "damaged|impossible|calls"),
+        (program(b"(ios\nsystem\n"), "opcode INST"),
+        (program(b"\x82\x01"), "opcode EXT1"),
+        (program(tensor() + b"}b"), "sets attributes"),
+        (program(b"(" + short("a") + b"tQ"), "damaged|no storage"),
+        (program(tensor((7,), (1,))), "beyond its numbers"),
+        (program(tensor((2,), (6,))), "beyond its numbers"),
+        (program(tensor((2, 3), (3, 1), 1)), "beyond its numbers"),
+        (program(tensor((1000,), (0,))), "beyond its numbers"),
+        (program(tensor((-1,), (1,))), "impossible sizes"),
+        (program(tensor((2,), (-1,), 5)), "impossible sizes"),
+        (program(tensor(kept=storage(count=7))), "24 bytes where it counts 7"),
+        (program(tensor(kept=storage(key="9"))), "no data/9"),
+        (program(storage()), "no tensor"),
+        (b"\x80\x02}(" + 2 * (short("w") + tensor()) + b"u.", "'w' twice"),
+        (b"\x80\x02]q\x00.", "opcode EMPTY_LIST"),
+        (b"\x80\x02X\x01\x00\x00\x00a.", "holds a str"),
+        (b"", "damaged"),
+        (b"\x80\x02", "damaged"),
+    ],
+)
+def test_what_is_refused(content: bytes, what: str, tmp_path: Path) -> None:
+    refused(written(tmp_path, content), what)
+
+
+def test_archives_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pth"
+    refused(path, "there is no file")
+    path.write_bytes(pickle.dumps({}))
+    refused(path, "since version 1.6")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data.pkl", program(tensor()) + bytes(10_000))
+    refused(path, "compressed")
+    written(tmp_path, program(tensor()))
+    path.write_bytes(path.read_bytes()[:-30])
+    refused(path, "cannot be read")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", program(tensor()))
+        archive.writestr("model/byteorder", b"big")
+    refused(path, "little-endian")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_arrays_or_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    content = bytearray(written(folder, program(tensor())).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = folder / "model.pth"
+    path.write_bytes(content)
+    try:
+        found = read_pth(path)
+    except UserError as error:
+        assert "\n" not in str(error)
+    else:
+        assert sum(values.nbytes for values in found.values()) <= 24

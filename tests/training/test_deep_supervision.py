@@ -1,0 +1,204 @@
+"""Deep supervision: which examples stay, from which states they go on, and the original code's
+updates (tests/golden/recursive/trm_training).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.close import assert_close
+from tests.search.models import random_model, random_transformer
+from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
+from ut_tf.interop.recursive import load_recursive
+from ut_tf.metrics.losses import stablemax_cross_entropy
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.training.objective import Objective, make_objective
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive" / "trm_training"
+ALIGNED = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+PARTS = {
+    "q_head": True,
+    "input_injection": "add",
+    "initial_state": "learned",
+    "num_steps": 2,
+    "step_encoding": "none",
+}
+
+
+def made(model: Any, **training: Any) -> Objective:
+    given = {"supervision": "deep", "label_smoothing": 0, **training}
+    changes = ",".join(f"{name}={value}" for name, value in given.items())
+    return make_objective(model, make_hparams("ut_tiny", f"q_head=true,{changes}"), 1)
+
+
+def batch(number: int, rows: int = 4, length: int = 5) -> dict[str, Any]:
+    """A batch whose rows can be told from all others."""
+    ids = np.random.default_rng(number).integers(2, 9, [rows, length]).astype(np.int32)
+    given = {"inputs": ids, "targets": ids[:, ::-1], "weight": np.ones(rows, np.float32)}
+    given["update"] = np.array([5, number], np.int64)
+    return {name: tf.constant(value) for name, value in given.items()}
+
+
+def updates(of: Objective, count: int, **options: Any) -> list[Any]:
+    """The carries before the first update and after each of them."""
+    carries = [of.start(batch(0, **options))]
+    for number in range(count):
+        features = batch(number, **options)
+        carries.append(of.sums(features, of.counts(features, carries[-1]), carries[-1])[1])
+    return carries
+
+
+def test_one_update_for_each_example_is_plain_training() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model, supervision_steps=1, q_loss_weight=0)
+    final = make_objective(model, make_hparams("ut_tiny", "label_smoothing=0"), 1)
+    carry = deep.start(batch(0))
+    for number in range(3):
+        features = batch(number)
+        sums, carry = deep.sums(features, deep.counts(features, carry), carry)
+        expected = final.sums(features, final.counts(features))[0].loss
+        assert float(sums.loss) == pytest.approx(float(expected), rel=1e-6)
+        assert bool(tf.reduce_all(carry["halted"]))
+
+
+def test_a_row_that_stays_goes_on_from_a_constant_state() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model, replace_by="end", supervision_steps=2)
+    _, once, twice, thrice = updates(deep, 3)
+    np.testing.assert_array_equal(twice["inputs"], batch(0)["inputs"])
+    np.testing.assert_array_equal(thrice["inputs"], batch(2)["inputs"])
+    longer = random_model(spec=ALIGNED, **{**PARTS, "num_steps": 4}, **NO_DROPOUT)
+    longer.set_weights(model.get_weights())
+    whole = longer(
+        {
+            **batch(0),
+            "carry": model.carry_like(batch(0)["inputs"]),
+            "fresh": tf.constant([True] * 4),
+        },
+        training=True,
+        return_details=True,
+    )[1].encoder
+    np.testing.assert_array_equal(twice["carry"][0], whole.carry[0])
+    assert twice["steps"].numpy().tolist() == [2] * 4 and thrice["steps"].numpy()[0] == 1
+    with tf.GradientTape() as tape:
+        features = batch(1)
+        loss = deep.sums(features, deep.counts(features, once), once)[0].loss
+    start = model.encoder.initial_state.vector.value
+    # The first update alone has the start in its gradient.
+    gradient = tape.gradient(loss, start)
+    assert gradient is None or not np.any(gradient)
+
+
+def test_what_has_halted_leaves_nothing_behind() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model)
+    carry = deep.start(batch(0))
+    poisoned = {**carry, "carry": tf.nest.map_structure(lambda x: x + np.nan, carry["carry"])}
+    features = batch(0)
+    results = [deep.sums(features, deep.counts(features, one), one) for one in (carry, poisoned)]
+    assert float(results[0][0].loss) == float(results[1][0].loss)
+    np.testing.assert_array_equal(results[0][1]["carry"][0], results[1][1]["carry"][0])
+
+
+def test_a_row_holds_examples_of_its_own_place_alone() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model, replace_by="random", replace_after=2.0, supervision_steps=6)
+    held: list[list[int]] = [[] for _ in range(4)]
+    for carry in updates(deep, 30)[1:]:
+        for row in range(4):
+            ids = carry["inputs"][row].numpy()
+            (number,) = (n for n in range(30) if (batch(n)["inputs"][row].numpy() == ids).all())
+            held[row].append(number)
+    for numbers in held:
+        assert numbers == sorted(numbers) and len(set(numbers)) > 5
+        # A new example is that of the update at which it comes.
+        assert all(
+            n == place for place, n in enumerate(numbers) if place == 0 or n != numbers[place - 1]
+        )
+        assert max(numbers.count(n) for n in set(numbers)) <= 6
+    assert len({tuple(numbers) for numbers in held}) > 1
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.0, [1] * 4), (1.0, [2] * 4)])
+def test_exploration_keeps_rows_that_would_halt(share: float, least: list[int]) -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    model.encoder.q_head.bias.assign([9.0, 0.0])
+    deep = made(model, halt_exploration=share, supervision_steps=3)
+    firsts = [0] * 4
+    for number, carry in enumerate(updates(deep, 3)[1:], 1):
+        for row in range(4):
+            if firsts[row] == 0 and bool(carry["halted"][row]):
+                firsts[row] = number
+    assert all(a >= b for a, b in zip(firsts, least, strict=True)) and max(firsts) <= 3
+    assert share or firsts == [1] * 4
+
+
+def test_the_updates_of_the_original_code() -> None:
+    golden = np.load(GOLDEN.with_suffix(".npz"))
+    model = load_recursive(GOLDEN.with_suffix(".pth"), GOLDEN.with_suffix(".yaml"))
+    deep = made(model, loss="stablemax", supervision_steps=3, halt_exploration=0)
+    steps = sum(1 for name in golden.files if name.endswith("/loss_sum"))
+    carry: Any = None
+    for number in range(steps):
+        given = {name: golden[f"batch_{number}/{name}"] for name in ("inputs", "labels")}
+        features = {
+            "inputs": tf.constant(given["inputs"] + 1, tf.int32),
+            "targets": tf.constant(np.where(given["labels"] < 0, 0, given["labels"] + 1), tf.int32),
+            "puzzles": tf.constant(golden[f"batch_{number}/puzzle_identifiers"], tf.int32),
+            "weight": tf.ones([6]),
+            "update": tf.constant([0, number], tf.int64),
+        }
+        carry = deep.start(features) if carry is None else carry
+        found, carry = deep.sums(features, deep.counts(features, carry), carry)
+        at = f"step_{number}/"
+        names = ("cross_entropy", "q_loss")
+        expected = (golden[f"{at}lm_loss"] / 6, 0.5 * golden[f"{at}q_halt_loss"] / 6)
+        for name, value in zip(names, expected, strict=True):
+            assert float(found.losses[name]) == pytest.approx(float(value), rel=2e-3), (at, name)
+        assert float(found.loss) == pytest.approx(float(golden[f"{at}loss_sum"]) / 6, rel=2e-3)
+        np.testing.assert_array_equal(carry["halted"], golden[f"{at}halted"])
+        np.testing.assert_array_equal(carry["steps"], golden[f"{at}row_steps"])
+        np.testing.assert_array_equal(carry["inputs"] - 1, golden[f"{at}rows_inputs"])
+        states = [golden[f"{at}z_H"], golden[f"{at}z_L"]]
+        for one, other in zip(carry["carry"], states, strict=True):
+            assert_close(one, other, 2e-3)
+        # The networks are chaotic: each update begins where the original one did.
+        carry["carry"] = tuple(map(tf.constant, states))
+    assert steps > 3
+
+
+def test_stablemax() -> None:
+    logits = np.array([-1e4, -1.0, 0.0, 1.0, 1e4])
+    scores = np.where(logits >= 0, logits + 1, 1 / (1 - np.minimum(logits, 0)))
+    for target in range(5):
+        found = stablemax_cross_entropy(tf.constant(logits[None]), tf.constant([target]))[0]
+        assert float(found) == pytest.approx(-np.log(scores[target] / scores.sum()), rel=1e-6)
+    equal = stablemax_cross_entropy(tf.zeros([3, 7]), tf.constant([1, 2, 6]))
+    assert_close(equal, np.full(3, np.log(7.0)), 1e-6)
+    huge = tf.constant([[-1e6, 1e6, 0.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(huge)
+        loss = stablemax_cross_entropy(huge, tf.constant([0]))
+    assert np.isfinite(loss).all() and np.isfinite(tape.gradient(loss, huge)).all()
+    # The two sides meet at 0 with the same slope.
+    points = tf.constant([[-1e-6, 0.0], [1e-6, 0.0]], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        loss = tf.reduce_sum(stablemax_cross_entropy(points, tf.constant([0, 0])))
+    below, above = tape.gradient(loss, points)[:, 0].numpy()
+    assert below == pytest.approx(above, rel=1e-4)
+
+
+def test_what_deep_supervision_needs() -> None:
+    with pytest.raises(UserError, match="answer at each position"):
+        made(random_transformer())
+    with pytest.raises(UserError, match="replace_by=q reads Q values"):
+        model = random_model(spec=ALIGNED, num_steps=2)
+        make_objective(model, make_hparams("ut_tiny", "supervision=deep"), 1)

@@ -1,0 +1,240 @@
+"""Checkpoints of the recursive reasoners HRM and TRM (arXiv 2506.21734, 2510.04871), as models.
+
+::
+
+    model = load_recursive("step_65104.pth", "all_config.yaml")
+    for step in outer_steps(model, inputs, puzzle_identifiers, 16):
+        step.logits, step.q_halt, step.z_H
+
+They become a ``UniversalTransformer`` of two levels. Ids are those of the checkpoint's own data,
+plus 1, since 0 is padding here and a symbol there: ``outer_steps`` takes and gives theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import yaml
+
+from ut_tf.errors import UserError
+from ut_tf.interop.pytorch_checkpoint import read_pth
+from ut_tf.layers.recurrence_details import StepView
+from ut_tf.models.memory_transformer.memory import MemoryStack
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
+from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.problem_spec import ProblemSpec
+
+Arrays = dict[str, npt.NDArray[Any]]
+_PREFIXES = ("_orig_mod.", "model.", "inner.")
+_INNER_MULTIPLE = 256
+
+
+class OuterStep(NamedTuple):
+    """The result of an outer step.
+
+    Fields:
+      logits: float32 [batch, length, vocab_size].
+      q_halt, q_continue: float32 [batch], Q values of halting and of going on.
+      z_H: float32 [batch, positions in front + length, hidden_size].
+    """
+
+    logits: Any
+    q_halt: Any
+    q_continue: Any
+    z_H: Any
+
+
+def load_recursive(checkpoint: str | Path, config: str | Path) -> UniversalTransformer:
+    """Makes the model of a checkpoint of TRM or HRM.
+
+    Args:
+      checkpoint: file that torch.save wrote.
+      config: YAML file of the training, with "arch".
+
+    Raises:
+      UserError: the configuration asks for what there is not here, or the weights do not fit it.
+    """
+    arch = _read_arch(Path(config))
+    weights = {_plain(name): values for name, values in read_pth(Path(checkpoint)).items()}
+    vocab_size = int(arch["vocab_size"]) + 1
+    spec = ProblemSpec("tokens", "aligned", vocab_size, vocab_size, shared_vocab=True)
+    model = UniversalTransformer(network_of(arch), spec)
+    _assign(model, weights, str(checkpoint))
+    return model
+
+
+def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
+    """Returns the configuration of the model that an "arch" describes."""
+    width, layers = int(arch["hidden_size"]), int(arch["L_layers"])
+    mixes, memory = bool(arch.get("mlp_t")), _memory_size(arch)
+    length = int(arch["seq_len"]) + memory
+    two_nets = "hrm" in str(arch["name"])
+    if two_nets and arch["H_layers"] != layers:
+        raise UserError(
+            f"H_layers={arch['H_layers']} and L_layers={layers}: expected as many of both levels."
+        )
+    rotary = arch["pos_encodings"] == "rope"
+    if not rotary and arch["pos_encodings"] not in ("none", None):
+        raise UserError(f"pos_encodings={arch['pos_encodings']}: expected rope or none.")
+    return UniversalTransformerConfig(
+        hidden_size=width,
+        num_heads=int(arch["num_heads"]),
+        filter_size=_inner_size(float(arch["expansion"]), width),
+        recurrence_layers=layers,
+        transition="swiglu",
+        norm="post",
+        norm_type="rms_plain",
+        norm_epsilon=1e-5,
+        position="rotary" if rotary else "none",
+        step_encoding="none",
+        H_cycles=int(arch["H_cycles"]),
+        L_cycles=int(arch["L_cycles"]),
+        two_nets=two_nets,
+        cycle_backprop="last_call" if two_nets else "last_cycle",
+        initial_state="fixed",
+        memory_tokens=memory,
+        memory_positions=rotary,
+        num_puzzles=int(arch["num_puzzle_identifiers"]) if memory else 0,
+        puzzle_size=int(arch["puzzle_emb_ndim"]) if memory else 0,
+        mix_positions=length if mixes else 0,
+        mix_filter_size=_inner_size(float(arch["expansion"]), length),
+        q_head=True,
+        num_steps=1,
+        eval_num_steps=int(arch["halt_max_steps"]),
+        shared_embedding=False,
+        dropout=0.0,
+        attention_dropout=0.0,
+        relu_dropout=0.0,
+    )
+
+
+def outer_steps(
+    model: UniversalTransformer, inputs: Any, puzzle_identifiers: Any, steps: int
+) -> list[OuterStep]:
+    """Computes outer steps in evaluation.
+
+    Args:
+      model: from ``load_recursive``.
+      inputs: [batch, length], ids of the checkpoint's data.
+      puzzle_identifiers: [batch].
+      steps: number of outer steps.
+    """
+    views: list[StepView] = []
+    stack = model.encoder
+    recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
+    unit = recurrence.halting_unit
+    before, unit.eval_num_steps = unit.eval_num_steps, steps
+    features = {"inputs": np.asarray(inputs) + 1, "puzzles": np.asarray(puzzle_identifiers)}
+    call: Any = model
+    try:
+        call(features, observer=views.append)
+    finally:
+        unit.eval_num_steps = before
+    results = []
+    for view in views:
+        front = [] if view.memory_states is None else [view.memory_states]
+        states = tf.concat([*front, view.state], 1)
+        q_values = recurrence.q_head(states[:, 0])
+        logits = model.position_logits(view.output)[..., 1:]
+        results.append(OuterStep(logits, q_values[:, 0], q_values[:, 1], states))
+    return results
+
+
+def _read_arch(path: Path) -> dict[str, Any]:
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or not isinstance(content.get("arch"), dict):
+        raise UserError(f'{path} has no mapping "arch": expected the configuration of a training.')
+    return {**content, **content["arch"]}
+
+
+def _plain(name: str) -> str:
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _memory_size(arch: Mapping[str, Any]) -> int:
+    """The positions in front: given, or as many as a puzzle's vector fills."""
+    width = int(arch.get("puzzle_emb_ndim") or 0)
+    return int(arch.get("puzzle_emb_len") or -(-width // int(arch["hidden_size"])))
+
+
+def _inner_size(expansion: float, width: int) -> int:
+    inner = round(expansion * width * 2 / 3)
+    return -(-inner // _INNER_MULTIPLE) * _INNER_MULTIPLE
+
+
+def _assign(model: UniversalTransformer, weights: Arrays, place: str) -> None:
+    """Gives the model the weights; each must be there, and none be left over."""
+    left = dict(weights)
+
+    def take(variable: Any, name: str, change: Callable[[Any], Any] = np.asarray) -> None:
+        if name not in left:
+            raise UserError(f"{place} has no weight {name}: expected those of its configuration.")
+        values = change(left.pop(name))
+        if tuple(variable.shape) != values.shape:
+            raise UserError(
+                f"{place}: {name} becomes {list(values.shape)} where its configuration asks for"
+                f" {list(variable.shape)}."
+            )
+        variable.assign(values)
+
+    stack = model.encoder
+    recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
+    levels = recurrence.levels
+    # A scaled embedding has the deviation that it is drawn with; id 0 is padding here.
+    take(model.input_embedding.table, "embed_tokens.embedding_weight", _with_padding)
+    # Padding, which the checkpoint has not, is never an answer.
+    classifier: Any = model.classifier
+    classifier.bias.assign(np.where(np.arange(model.spec.target_vocab_size) == 0, -1e4, 0.0))
+    take(classifier.kernel, "lm_head.weight", lambda rows: _with_padding(rows).T)
+    take(recurrence.initial_state.vector, "H_init")
+    take(levels.initial_low_state.vector, "L_init")
+    take(recurrence.q_head.kernel, "q_head.weight", np.transpose)
+    take(recurrence.q_head.bias, "q_head.bias")
+    if isinstance(stack, MemoryStack):
+        take(stack.memory.vectors, "puzzle_emb.weights")
+    for blocks, name in ((recurrence.block, "L_level"), (levels.high_block, "H_level")):
+        if blocks is None:
+            continue
+        for number, block in enumerate(getattr(blocks, "blocks", [blocks])):
+            _assign_block(take, block, f"{name}.layers.{number}.")
+    if left:
+        raise UserError(f"{place} has {min(left)}, of which the configuration says nothing.")
+
+
+def _assign_block(take: Callable[..., None], block: Any, prefix: str) -> None:
+    attention = block.self_attention
+    if hasattr(attention, "mixer"):
+        take(attention.mixer.inner.kernel, f"{prefix}mlp_t.gate_up_proj.weight", np.transpose)
+        take(attention.mixer.outer.kernel, f"{prefix}mlp_t.down_proj.weight", np.transpose)
+    else:
+        joined = _Joined(attention)
+        take(joined, f"{prefix}self_attn.qkv_proj.weight", np.transpose)
+        take(attention.output_transform.kernel, f"{prefix}self_attn.o_proj.weight", np.transpose)
+    take(block.transition.inner.kernel, f"{prefix}mlp.gate_up_proj.weight", np.transpose)
+    take(block.transition.outer.kernel, f"{prefix}mlp.down_proj.weight", np.transpose)
+
+
+class _Joined:
+    """The kernels of queries, keys and values side by side, as one variable."""
+
+    def __init__(self, attention: Any) -> None:
+        names = ("query", "key", "value")
+        self._kernels = [getattr(attention, f"{name}_kernel") for name in names]
+        width, inner = self._kernels[0].shape
+        self.shape = (width, 3 * inner)
+
+    def assign(self, values: npt.NDArray[Any]) -> None:
+        for kernel, part in zip(self._kernels, np.split(values, 3, 1), strict=True):
+            kernel.assign(part)
+
+
+def _with_padding(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows of ids, with one of zeros in front."""
+    return np.pad(rows, [(1, 0), (0, 0)])
