@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -202,6 +203,22 @@ def _t2t_index(content: bytes, folder: Path) -> None:
     read_checkpoint(folder)
 
 
+def _pth(content: bytes, folder: Path) -> None:
+    from ut_tf.interop.weights_file import weights_file
+
+    # Also as the pickle in an archive: checksums end most of what is wrong with a whole one.
+    (folder / "whole.pth").write_bytes(content)
+    (folder / "pickle.pth").write_bytes(_archive(content))
+    _both(lambda: weights_file(folder / "whole.pth"), lambda: weights_file(folder / "pickle.pth"))
+
+
+def _safetensors(content: bytes, folder: Path) -> None:
+    from ut_tf.interop.weights_file import weights_file
+
+    (folder / "model.safetensors").write_bytes(content)
+    weights_file(folder / "model.safetensors")
+
+
 def _answers(content: bytes, _folder: Path) -> None:
     import requests
 
@@ -259,6 +276,14 @@ def _tar(name: str, content: bytes) -> bytes:
     return file.getvalue()
 
 
+def _archive(program: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("m/data.pkl", program)
+        archive.writestr("m/data/0", bytes(24))
+    return file.getvalue()
+
+
 @contextlib.contextmanager
 def empty_folder(folder: Path) -> Iterator[Path]:
     """A folder that is empty before and after."""
@@ -302,6 +327,15 @@ _REQUEST = (
     b'{"signature_name": "serving_default",'
     b' "instances": [{"inputs": "a"}, {"inputs": {"b64": "YQ=="}}]}'
 )
+
+
+_TENSOR = (
+    b"\x80\x02}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n"
+    b"((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0\x30X\3\0\0\0cpuK\6tQ"
+    b"K\0K\2K\3\x86K\3K\1\x86\x89ccollections\nOrderedDict\n)RtRs."
+)
+_HEADER = b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
+_SAFETENSORS = len(_HEADER).to_bytes(8, "little") + _HEADER + bytes(8)
 
 
 def parsers() -> dict[str, Parser]:
@@ -371,6 +405,13 @@ def parsers() -> dict[str, Parser]:
         "checkpoint_state": of(_state, (state,), "step position window", _JSON),
         "t2t_hparams": of(_t2t_hparams, (t2t, b"--problem=a\n"), "--problem=", (*names, *_JSON)),
         "t2t_index": of(_t2t_index, (index,), "a \0"),
+        "pytorch_checkpoint": of(
+            _pth,
+            (_TENSOR, _archive(_TENSOR)),
+            "} ( t R Q s u . b q\0 h\0 ) \x85 \x89 PK\1\2",
+            _NUMBERS,
+        ),
+        "safetensors": of(_safetensors, (_SAFETENSORS,), "dtype BF16 shape data_offsets \0", _JSON),
         "query_answers": of(
             _answers, replies, "predictions outputs error metadata inputs \x1b[2J", _JSON
         ),

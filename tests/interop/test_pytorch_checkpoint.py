@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,24 @@ def test_a_checkpoint_of_the_original_code() -> None:
     assert np.isfinite(joined).all() and 0.01 < joined.std() < 1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "count", "total"),
+    [
+        ("trm_attention", 15, -32.862788303063),
+        ("trm_mlp", 15, -17.748268078175),
+        ("trm_training", 15, -58.507796697477),
+        ("hrm_two_levels", 23, -38.242988865589),
+    ],
+)
+def test_all_numbers_of_a_checkpoint_are_read(name: str, count: int, total: float) -> None:
+    weights = read_pth(GOLDEN / f"{name}.pth")
+    assert len(weights) == count
+    # The totals come from the numbers in the archive, unpacked with struct.
+    assert sum(values.sum(dtype=np.float64) for values in weights.values()) == pytest.approx(
+        total, abs=1e-9
+    )
+
+
 def test_a_tensor_by_hand(tmp_path: Path) -> None:
     found = read_pth(written(tmp_path, program(tensor())))
     np.testing.assert_array_equal(found["w"], NUMBERS.reshape(2, 3))
@@ -95,6 +114,22 @@ def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
     kept = storage("BFloat16Storage", count=3)
     path = written(tmp_path, program(tensor((3,), (1,), kept=kept)), {"0": halves.tobytes()})
     np.testing.assert_array_equal(read_pth(path)["w"], values)
+
+
+def test_tied_weights_share_memory(tmp_path: Path) -> None:
+    twice = b"\x80\x02}(" + short("a") + tensor() + short("b") + tensor((6,), (1,)) + b"u."
+    found = read_pth(written(tmp_path, twice))
+    assert np.shares_memory(found["a"], found["b"])
+    assert not found["a"].flags.writeable
+
+
+def test_values_of_bool_and_empty_tensors(tmp_path: Path) -> None:
+    kept = storage("BoolStorage", count=3)
+    path = written(tmp_path, program(tensor((3,), (1,), kept=kept)), {"0": b"\0\1\2"})
+    assert read_pth(path)["w"].tolist() == [False, True, True]
+    kept = storage("LongStorage", count=0)
+    path = written(tmp_path, program(tensor((0, 5), (5, 1), kept=kept)), {"0": b""})
+    assert read_pth(path)["w"].shape == (0, 5) and read_pth(path)["w"].dtype == np.int64
 
 
 def refused(path: Path, what: str) -> None:
@@ -139,6 +174,37 @@ def test_a_pickle_that_calls_something_calls_nothing(
         (b"\x80\x02}(" + 2 * (short("w") + tensor()) + b"u.", "'w' twice"),
         (b"\x80\x02]q\x00.", "opcode EMPTY_LIST"),
         (b"\x80\x02X\x01\x00\x00\x00a.", "holds a str"),
+        (b"\x80\x02}q\x00" + short("a") + b"h\x00s.", "a dictionary twice"),
+        (program(tensor(), "a" * 501), "more than 500 characters"),
+        (
+            b"\x80\x02}("
+            + short("a")
+            + b"}"
+            + short("b")
+            + tensor()
+            + b"s"
+            + short("a.b")
+            + tensor()
+            + b"u.",
+            "'a.b' twice",
+        ),
+        (b"\x80\x02" + b"}" * 1_000_001 + b".", "more than 1,000,000 opcodes"),
+        (b"\x80\x02})" + tensor() + b"s.", "a tuple as a key"),
+        (
+            program(
+                b"(" + short("storage") + b"ctorch\nFloatStorage\n)" + short("cpu") + b"K\x06tQ"
+            ),
+            "something else than a name",
+        ),
+        (
+            b"\x80\x02}("
+            + short("a")
+            + tensor()
+            + short("b")
+            + tensor(kept=storage("IntStorage"))
+            + b"u.",
+            "numbers of two types",
+        ),
         (b"", "damaged"),
         (b"\x80\x02", "damaged"),
     ],
@@ -155,6 +221,14 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model/data.pkl", program(tensor()) + bytes(10_000))
     refused(path, "compressed")
+    encrypted = bytearray(written(tmp_path, program(tensor())).read_bytes())
+    encrypted[encrypted.index(b"PK\1\2") + 8] |= 1
+    path.write_bytes(encrypted)
+    refused(path, "encrypted")
+    path.unlink()
+    os.mkfifo(path)
+    refused(path, "pipe or a device")
+    path.unlink()
     written(tmp_path, program(tensor()))
     path.write_bytes(path.read_bytes()[:-30])
     refused(path, "cannot be read")
@@ -162,6 +236,55 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
         archive.writestr("model/data.pkl", program(tensor()))
         archive.writestr("model/byteorder", b"big")
     refused(path, "little-endian")
+
+
+def nested_pairs(count: int) -> bytes:
+    """A pickle's start, whose last kept value has 2 ** `count` parts when it is walked through."""
+    pairs = b"".join(b"h%ch%c\x86q%c" % (i, i, i + 1) for i in range(count))
+    return b"\x80\x02)q\x00" + pairs
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (b"}h\x28K\x01s.", "a tuple as a key"),
+        (short("collections") + short("OrderedDict") + b"h\x28h\x28\x93.", "has no name"),
+        (
+            b"(" + short("storage") + b"ctorch\nFloatStorage\nh\x28" + short("cpu") + b"K\x06tQ.",
+            "something else than a name",
+        ),
+    ],
+)
+def test_values_within_values_are_never_walked_through(
+    use: bytes, what: str, tmp_path: Path
+) -> None:
+    refused(written(tmp_path, nested_pairs(40) + use), what)
+
+
+def test_dictionaries_within_dictionaries_are_never_walked_through(tmp_path: Path) -> None:
+    content = b"\x80\x02}" + short("w") + tensor() + b"sq\x00"
+    for i in range(40):
+        content += b"}(" + short("a") + b"h%c" % i + short("b") + b"h%cuq%c" % (i, i + 1)
+    refused(written(tmp_path, content + b"."), "a dictionary twice")
+
+
+def test_a_storage_that_is_used_often_takes_memory_once(tmp_path: Path) -> None:
+    count = 1_000_000
+    first = (
+        b"\x80\x02}(" + short("w") + tensor((count,), (1,), kept=storage(count=count)) + b"q\x01"
+    )
+    call = tensor((count,), (1,), kept=storage(count=count))
+    path = written(
+        tmp_path,
+        first + b"".join(short(f"{i}") + call for i in range(500)) + b"u.",
+        {"0": bytes(4 * count)},
+    )
+    tracemalloc.start()
+    try:
+        assert len(read_pth(path)) == 501
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @settings(max_examples=150, deadline=None)

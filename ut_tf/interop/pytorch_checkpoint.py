@@ -13,7 +13,10 @@ strides and offsets are compared with the numbers that are there. bfloat16 becom
 
 from __future__ import annotations
 
+import io
+import os
 import pickletools
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,28 +26,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, shown
+from ut_tf.interop.stored_numbers import MOST_BYTES, bytes_of, numbers_of
+from ut_tf.storage.files import open_regular
 
-MOST_BYTES = 2_000_000_000
 _MOST_PROGRAM_BYTES = 64_000_000
+_MOST_OPCODES = 1_000_000
+_MOST_DIRECTORY_BYTES = 4_000_000
+_CHUNK_BYTES = 1 << 20
 _MOST_DIMENSIONS = 32
+_MOST_DEPTH = 10
+_LONGEST_NAME = 500
 _STORAGES = {
-    "torch FloatStorage": "<f4",
-    "torch DoubleStorage": "<f8",
-    "torch HalfStorage": "<f2",
-    "torch BFloat16Storage": "<u2",
-    "torch LongStorage": "<i8",
-    "torch IntStorage": "<i4",
-    "torch ShortStorage": "<i2",
-    "torch CharStorage": "<i1",
-    "torch ByteStorage": "<u1",
-    "torch BoolStorage": "?",
+    "torch FloatStorage": "F32",
+    "torch DoubleStorage": "F64",
+    "torch HalfStorage": "F16",
+    "torch BFloat16Storage": "BF16",
+    "torch LongStorage": "I64",
+    "torch IntStorage": "I32",
+    "torch ShortStorage": "I16",
+    "torch CharStorage": "I8",
+    "torch ByteStorage": "U8",
+    "torch BoolStorage": "BOOL",
 }
 _DICTIONARY = "collections OrderedDict"
 _TENSOR = "torch._utils _rebuild_tensor_v2"
 _PARAMETER = "torch._utils _rebuild_parameter"
 _GLOBALS = frozenset({*_STORAGES, _DICTIONARY, _TENSOR, _PARAMETER})
-_BRAIN = "torch BFloat16Storage"
 Array = npt.NDArray[Any]
 
 
@@ -77,66 +85,89 @@ def read_pth(path: Path) -> dict[str, Array]:
 
     Returns:
       arrays by name; of dictionaries within dictionaries, names joined by points. Plain numbers and
-      texts in them are left out.
+      texts in them are left out. The arrays are read-only, and share memory as the tensors did.
 
     Raises:
       UserError: the file is none, holds anything but tensors in dictionaries, is damaged, or larger
         than 2 GB.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = _members(archive)
-            program = archive.read(members["data.pkl"])
+        with (
+            open_regular(path) as file,
+            _Guarded(file) as guarded,
+            zipfile.ZipFile(guarded) as archive,
+        ):
+            members = _members(archive, os.fstat(file.fileno()).st_size)
+            program = _content(archive, members["data.pkl"])
             _check_program(program)
             found = _Reader(lambda key: _stored(archive, members, key)).run(program)
-        return dict(_named(found, ""))
+        return _arrays(found)
     except RefusedError as error:
         raise UserError(
             f"{path}: {error}: expected a dictionary of tensors as torch.save writes it."
         ) from None
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, struct.error, EOFError, OSError, RuntimeError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise UserError(f"there is no file {path}.") from None
         raise UserError(
-            f"{path} cannot be read ({error}): expected a zip archive as torch.save writes it since"
-            " version 1.6."
+            f"{path} cannot be read ({shown(str(error))}): expected a zip archive as torch.save"
+            " writes it since version 1.6."
         ) from None
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members by their names within the archive's one folder."""
+class _Guarded(io.BufferedReader):
+    """A file of which little is read at a time: zipfile reads an archive's list of members at once,
+    and it takes ten times as much memory.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_DIRECTORY_BYTES:
+            raise RefusedError(f"its list of members has {size:,} bytes")
+        return super().read(size)
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members by their names within the archive's one folder; the file has `size` bytes."""
     members: dict[str, zipfile.ZipInfo] = {}
     folders = set()
     for info in archive.infolist():
         folder, _, name = info.filename.partition("/")
         folders.add(folder)
         if name in members:
-            raise RefusedError(f"it has {name} twice")
+            raise RefusedError(f"it has {shown(name)!r} twice")
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise RefusedError(f"{name} is compressed")
+            raise RefusedError(f"{shown(name)!r} is compressed")
         members[name] = info
     if len(folders) != 1 or "data.pkl" not in members:
         raise RefusedError("it has no data.pkl in its one folder")
-    if sum(info.file_size for info in members.values()) > MOST_BYTES:
-        raise RefusedError("it is larger than 2 GB")
+    declared = sum(info.file_size for info in members.values())
+    if declared > min(size, MOST_BYTES):
+        raise RefusedError(f"it counts {declared:,} bytes, has {size:,}, and may have 2 GB")
     if members["data.pkl"].file_size > _MOST_PROGRAM_BYTES:
         raise RefusedError("its data.pkl is larger than 64 MB")
-    if "byteorder" in members and archive.read(members["byteorder"]) != b"little":
+    if "byteorder" in members and _content(archive, members["byteorder"]) != b"little":
         raise RefusedError("its numbers are not little-endian")
     return members
 
 
 def _stored(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], key: str) -> bytes:
     if f"data/{key}" not in members:
-        raise RefusedError(f"it has no data/{key}")
-    return archive.read(members[f"data/{key}"])
+        raise RefusedError(f"it has no data/{shown(key)}")
+    return _content(archive, members[f"data/{key}"])
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with archive.open(member) as file:
+        return b"".join(iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
 def _check_program(program: bytes) -> None:
     """Raises RefusedError unless the program is made of known opcodes and globals."""
     texts = ["", ""]
     try:
-        for opcode, argument, _ in pickletools.genops(program):
+        for number, (opcode, argument, _) in enumerate(pickletools.genops(program)):
+            if number == _MOST_OPCODES:
+                raise RefusedError(f"its pickle has more than {_MOST_OPCODES:,} opcodes")
             if opcode.name not in _OPCODES:
                 raise RefusedError(f"its pickle has the opcode {opcode.name}")
             if opcode.name == "GLOBAL":
@@ -146,7 +177,7 @@ def _check_program(program: bytes) -> None:
             if isinstance(argument, str) and opcode.name != "GLOBAL":
                 texts = [texts[1], argument]
     except (ValueError, IndexError, UnicodeDecodeError) as error:
-        raise RefusedError(f"its pickle is damaged ({error})") from None
+        raise RefusedError(f"its pickle is damaged ({shown(str(error))})") from None
 
 
 def _check_global(name: str) -> None:
@@ -154,16 +185,32 @@ def _check_global(name: str) -> None:
         raise RefusedError(f"its pickle asks for {name[:100]!r}")
 
 
-def _named(found: Any, prefix: str) -> Iterator[tuple[str, Array]]:
+def _arrays(found: Any) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for name, array in _named(found, (), set()):
+        if name in arrays:
+            raise RefusedError(f"its pickle has {shown(name)!r} twice")
+        arrays[name] = array
+    return arrays
+
+
+def _named(found: Any, path: tuple[str, ...], seen: set[int]) -> Iterator[tuple[str, Array]]:
     if not isinstance(found, dict):
         raise RefusedError(f"its pickle holds a {type(found).__name__.lower()}")
-    for name, value in found.items():
-        if not isinstance(name, str):
-            raise RefusedError(f"its pickle has the key {name!r}")
+    # A dictionary that is met twice may stand for endlessly many.
+    if id(found) in seen or len(path) > _MOST_DEPTH:
+        raise RefusedError(
+            f"its pickle has a dictionary twice, or one in more than {_MOST_DEPTH} others"
+        )
+    seen.add(id(found))
+    for key, value in found.items():
+        name = ".".join((*path, key))
+        if len(name) > _LONGEST_NAME:
+            raise RefusedError(f"its pickle has a name of more than {_LONGEST_NAME} characters")
         if isinstance(value, np.ndarray):
-            yield f"{prefix}{name}", value
+            yield name, value
         elif isinstance(value, dict):
-            yield from _named(value, f"{prefix}{name}.")
+            yield from _named(value, (*path, key), seen)
         elif not isinstance(value, int | float | str | bool | None):
             raise RefusedError(f"its pickle has {name!r} that is no tensor")
 
@@ -212,12 +259,19 @@ class _Reader:
         word, kind, key, _, count = self.stack.pop()
         if word != "storage" or not isinstance(kind, _Global) or kind.name not in _STORAGES:
             raise RefusedError("its pickle refers to something that is no storage")
+        if not isinstance(key, str) or not isinstance(count, int):
+            raise RefusedError("its pickle refers to a storage by something else than a name")
         if key not in self.storages:
-            dtype = np.dtype(_STORAGES[kind.name])
-            content = self.stored(str(key))
-            if not isinstance(count, int) or count * dtype.itemsize != len(content):
-                raise RefusedError(f"data/{key} has {len(content)} bytes where it counts {count}")
-            self.storages[key] = _Storage(kind.name, np.frombuffer(content, dtype))
+            content = self.stored(key)
+            if count * bytes_of(_STORAGES[kind.name]) != len(content):
+                raise RefusedError(
+                    f"data/{shown(key)} has {len(content)} bytes where it counts"
+                    f" {shown(str(count))}"
+                )
+            values = numbers_of(_STORAGES[kind.name], content)
+            self.storages[key] = _Storage(kind.name, values)
+        if self.storages[key].kind != kind.name:
+            raise RefusedError(f"its pickle takes data/{shown(key)} for numbers of two types")
         self.stack.append(self.storages[key])
 
     def call(self, _: Any) -> None:
@@ -245,13 +299,16 @@ class _Reader:
         if not isinstance(target, dict) or len(items) % 2:
             raise RefusedError("its pickle puts items into something else than a dictionary")
         for name, value in zip(items[::2], items[1::2], strict=True):
+            # To compare or to show tuples within tuples may take forever.
+            if not isinstance(name, str):
+                raise RefusedError(f"its pickle has a {type(name).__name__.lower()} as a key")
             if name in target:
-                raise RefusedError(f"its pickle has {name!r} twice")
+                raise RefusedError(f"its pickle has {shown(name)!r} twice")
             target[name] = value
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Array:
-    """The array of a part of a storage, a copy."""
+    """The array of a part of a storage, which takes no memory of its own."""
     numbers = (offset, *size, *stride)
     whole = all(isinstance(number, int) and 0 <= number <= MOST_BYTES for number in numbers)
     if not isinstance(storage, _Storage) or not whole or len(size) != len(stride):
@@ -265,12 +322,13 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Array:
     if len(size) > _MOST_DIMENSIONS or count > len(values) or (count and last >= len(values)):
         raise RefusedError("its pickle has a tensor beyond its numbers")
     if not count:
-        return np.zeros(size, np.float32)
-    steps = [step * values.itemsize for step in stride]
-    array = np.lib.stride_tricks.as_strided(values[offset:], size, steps, writeable=False).copy()
-    if storage.kind == _BRAIN:
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
+        return np.zeros(size, values.dtype)
+    # A step that is never taken may be of any length.
+    steps = [
+        values.itemsize * (step if length > 1 else 1)
+        for length, step in zip(size, stride, strict=True)
+    ]
+    return np.lib.stride_tricks.as_strided(values[offset:], size, steps, writeable=False)
 
 
 def _push(value: Callable[[], Any]) -> Callable[[_Reader, Any], None]:
@@ -294,7 +352,10 @@ def _set_item(reader: _Reader, _: Any) -> None:
 
 
 def _stack_global(reader: _Reader, _: Any) -> None:
-    name = " ".join(map(str, reader.take(2)))
+    module, last = reader.take(2)
+    if not isinstance(module, str) or not isinstance(last, str):
+        raise RefusedError("its pickle asks for something that has no name")
+    name = f"{module} {last}"
     _check_global(name)
     reader.stack.append(_Global(name))
 

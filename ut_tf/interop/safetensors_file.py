@@ -1,0 +1,36 @@
+"""Arrays of a safetensors file of another system, of any type of number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from ut_tf.errors import UserError, shown
+from ut_tf.interop.stored_numbers import MOST_BYTES, numbers_of
+from ut_tf.storage.files import read_bounded
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays by name, read-only; bfloat16 as float32. Notes in the header are left out.
+
+    Raises:
+      UserError: the file is damaged, has more than 2 GB, or numbers of types that numpy lacks.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        # It checks the header: sizes, shapes, and that each byte belongs to exactly one array.
+        content = read_bounded(Path(path), MOST_BYTES)
+        stored = deserialize(content)  # type: ignore[no-untyped-call]
+        return {
+            name: numbers_of(array["dtype"], array["data"]).reshape(array["shape"])
+            for name, array in stored
+        }
+    except (SafetensorError, OSError, ValueError, OverflowError) as error:
+        raise UserError(
+            f"{os.fspath(path)} cannot be read as a safetensors file ({shown(str(error), 300)}):"
+            " copy it again from where it was saved."
+        ) from error
