@@ -69,10 +69,14 @@ def test_what_a_configuration_cannot_ask_for() -> None:
 def test_weights_of_another_configuration_are_refused(tmp_path: Path) -> None:
     text = (GOLDEN / "trm_attention.yaml").read_text()
     for before, after, what in (
-        ("hidden_size: 32", "hidden_size: 16", r"embedding_weight becomes \[8, 32\]"),
+        ("hidden_size: 32", "hidden_size: 16", r"embedding_weight becomes \[9, 32\]"),
         ("L_layers: 2", "L_layers: 3", r"has no weight L_level\.layers\.2"),
         ("L_layers: 2", "L_layers: 1", r"has L_level\.layers\.1"),
         ("arch:", "bow:", "no mapping"),
+        ("arch:", "arch: [", r"config\.yaml cannot be read \("),
+        ("seq_len:", "length:", "lacks seq_len: expected"),
+        ("hidden_size: 32", "hidden_size: wide", "hidden_size='wide', expected a whole number"),
+        ("expansion: ", "expansion: x", "expected a number"),
     ):
         assert before in text
         path = tmp_path / "config.yaml"

@@ -149,8 +149,8 @@ def test_the_updates_of_the_original_code() -> None:
     for number in range(steps):
         given = {name: golden[f"batch_{number}/{name}"] for name in ("inputs", "labels")}
         features = {
-            "inputs": tf.constant(given["inputs"] + 1, tf.int32),
-            "targets": tf.constant(np.where(given["labels"] < 0, 0, given["labels"] + 1), tf.int32),
+            "inputs": tf.constant(given["inputs"] + 2, tf.int32),
+            "targets": tf.constant(np.where(given["labels"] < 0, 0, given["labels"] + 2), tf.int32),
             "puzzles": tf.constant(golden[f"batch_{number}/puzzle_identifiers"], tf.int32),
             "weight": tf.ones([6]),
             "update": tf.constant([0, number], tf.int64),
@@ -165,7 +165,7 @@ def test_the_updates_of_the_original_code() -> None:
         assert float(found.loss) == pytest.approx(float(golden[f"{at}loss_sum"]) / 6, rel=2e-3)
         np.testing.assert_array_equal(carry["halted"], golden[f"{at}halted"])
         np.testing.assert_array_equal(carry["steps"], golden[f"{at}row_steps"])
-        np.testing.assert_array_equal(carry["inputs"] - 1, golden[f"{at}rows_inputs"])
+        np.testing.assert_array_equal(carry["inputs"] - 2, golden[f"{at}rows_inputs"])
         states = [golden[f"{at}z_H"], golden[f"{at}z_L"]]
         for one, other in zip(carry["carry"], states, strict=True):
             assert_close(one, other, 2e-3)
@@ -199,6 +199,17 @@ def test_stablemax() -> None:
 def test_what_deep_supervision_needs() -> None:
     with pytest.raises(UserError, match="answer at each position"):
         made(random_transformer())
+    with pytest.raises(UserError, match="input_injection=none shows"):
+        made(random_model(spec=ALIGNED, num_steps=2))
+    injected = random_model(spec=ALIGNED, num_steps=2, input_injection="add")
     with pytest.raises(UserError, match="replace_by=q reads Q values"):
-        model = random_model(spec=ALIGNED, num_steps=2)
-        make_objective(model, make_hparams("ut_tiny", "supervision=deep"), 1)
+        made(injected)
+    with pytest.raises(UserError, match="stablemax has no label_smoothing"):
+        made(injected, replace_by="end", loss="stablemax", label_smoothing=0.1)
+
+
+def test_batches_of_different_sizes_are_refused() -> None:
+    deep = made(random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT))
+    carry, features = deep.start(batch(0)), batch(0, length=6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected boards of one size"):
+        deep.sums(features, deep.counts(features, carry), carry)

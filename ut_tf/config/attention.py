@@ -35,7 +35,9 @@ class BlockConfig(NormConfig, SizeConfig):
     peri: before and after each sublayer, and once more after the recurrence (Ouro).
     """
     norm_type: Literal["layer", "rms", "rms_plain"] = option("layer")
-    """Layer norms, or root mean squares, with a trained scale or without one (TRM, HRM)."""
+    """Norms of blocks: layer norms, or root mean squares, with a trained scale or without one (TRM,
+    HRM).
+    """
     residual_scale: float = option(1.0, above=0)
     """Factor on what attention and transition add to a state."""
     transition: str = option("fc", names_of="transitions")

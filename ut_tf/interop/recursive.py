@@ -7,7 +7,7 @@
         step.logits, step.q_halt, step.z_H
 
 They become a ``UniversalTransformer`` of two levels. Ids are those of the checkpoint's own data,
-plus 1, since 0 is padding here and a symbol there: ``outer_steps`` takes and gives theirs.
+plus 2, since 0 and 1 are padding and the end here: ``outer_steps`` takes and gives theirs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ import tensorflow as tf
 import yaml
 
 from ut_tf.errors import UserError
-from ut_tf.interop.pytorch_checkpoint import read_pth
-from ut_tf.layers.recurrence_details import StepView
+from ut_tf.interop.weights_file import weights_file
+from ut_tf.layers.recurrence_details import GivenDepth, StepView
 from ut_tf.models.memory_transformer.memory import MemoryStack
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
+from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.storage.files import read_bounded
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 Arrays = dict[str, npt.NDArray[Any]]
 _PREFIXES = ("_orig_mod.", "model.", "inner.")
 _INNER_MULTIPLE = 256
+_COUNTS = (
+    *("vocab_size", "seq_len", "hidden_size", "num_heads", "L_layers", "H_cycles", "L_cycles"),
+    "halt_max_steps",
+)
+_NEEDED = (*_COUNTS, "name", "expansion", "pos_encodings")
 
 
 class OuterStep(NamedTuple):
@@ -53,15 +61,15 @@ def load_recursive(checkpoint: str | Path, config: str | Path) -> UniversalTrans
     """Makes the model of a checkpoint of TRM or HRM.
 
     Args:
-      checkpoint: file that torch.save wrote.
+      checkpoint: file that torch.save wrote (.pth, .pt, .bin), or a safetensors file.
       config: YAML file of the training, with "arch".
 
     Raises:
       UserError: the configuration asks for what there is not here, or the weights do not fit it.
     """
     arch = _read_arch(Path(config))
-    weights = {_plain(name): values for name, values in read_pth(Path(checkpoint)).items()}
-    vocab_size = int(arch["vocab_size"]) + 1
+    weights = {_plain(name): values for name, values in weights_file(checkpoint).items()}
+    vocab_size = arch["vocab_size"] + FIRST_SYMBOL_ID
     spec = ProblemSpec("tokens", "aligned", vocab_size, vocab_size, shared_vocab=True)
     model = UniversalTransformer(network_of(arch), spec)
     _assign(model, weights, str(checkpoint))
@@ -70,9 +78,9 @@ def load_recursive(checkpoint: str | Path, config: str | Path) -> UniversalTrans
 
 def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
     """Returns the configuration of the model that an "arch" describes."""
-    width, layers = int(arch["hidden_size"]), int(arch["L_layers"])
+    width, layers = arch["hidden_size"], arch["L_layers"]
     mixes, memory = bool(arch.get("mlp_t")), _memory_size(arch)
-    length = int(arch["seq_len"]) + memory
+    length = arch["seq_len"] + memory
     two_nets = "hrm" in str(arch["name"])
     if two_nets and arch["H_layers"] != layers:
         raise UserError(
@@ -83,7 +91,7 @@ def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
         raise UserError(f"pos_encodings={arch['pos_encodings']}: expected rope or none.")
     return UniversalTransformerConfig(
         hidden_size=width,
-        num_heads=int(arch["num_heads"]),
+        num_heads=arch["num_heads"],
         filter_size=_inner_size(float(arch["expansion"]), width),
         recurrence_layers=layers,
         transition="swiglu",
@@ -92,8 +100,8 @@ def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
         norm_epsilon=1e-5,
         position="rotary" if rotary else "none",
         step_encoding="none",
-        H_cycles=int(arch["H_cycles"]),
-        L_cycles=int(arch["L_cycles"]),
+        H_cycles=arch["H_cycles"],
+        L_cycles=arch["L_cycles"],
         two_nets=two_nets,
         cycle_backprop="last_call" if two_nets else "last_cycle",
         initial_state="fixed",
@@ -105,7 +113,7 @@ def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
         mix_filter_size=_inner_size(float(arch["expansion"]), length),
         q_head=True,
         num_steps=1,
-        eval_num_steps=int(arch["halt_max_steps"]),
+        eval_num_steps=arch["halt_max_steps"],
         shared_embedding=False,
         dropout=0.0,
         attention_dropout=0.0,
@@ -127,29 +135,41 @@ def outer_steps(
     views: list[StepView] = []
     stack = model.encoder
     recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
-    unit = recurrence.halting_unit
-    before, unit.eval_num_steps = unit.eval_num_steps, steps
-    features = {"inputs": np.asarray(inputs) + 1, "puzzles": np.asarray(puzzle_identifiers)}
+    features = {
+        "inputs": np.asarray(inputs) + FIRST_SYMBOL_ID,
+        "puzzles": np.asarray(puzzle_identifiers),
+        "to_depth": GivenDepth(tf.constant(steps)),
+    }
     call: Any = model
-    try:
-        call(features, observer=views.append)
-    finally:
-        unit.eval_num_steps = before
+    call(features, observer=views.append)
     results = []
     for view in views:
         front = [] if view.memory_states is None else [view.memory_states]
         states = tf.concat([*front, view.state], 1)
         q_values = recurrence.q_head(states[:, 0])
-        logits = model.position_logits(view.output)[..., 1:]
+        logits = model.position_logits(view.output)[..., FIRST_SYMBOL_ID:]
         results.append(OuterStep(logits, q_values[:, 0], q_values[:, 1], states))
     return results
 
 
 def _read_arch(path: Path) -> dict[str, Any]:
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        content = yaml.safe_load(read_bounded(expanded(path)))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path} cannot be read ({reason}): expected a YAML file.") from error
     if not isinstance(content, dict) or not isinstance(content.get("arch"), dict):
         raise UserError(f'{path} has no mapping "arch": expected the configuration of a training.')
-    return {**content, **content["arch"]}
+    arch = {**content, **content["arch"]}
+    if missing := [name for name in _NEEDED if name not in arch]:
+        raise UserError(f"{path} lacks {', '.join(missing)}: expected the whole configuration.")
+    for name in _COUNTS:
+        value = arch[name]
+        if type(value) is not int or value < 1:
+            raise UserError(f"{path}: {name}={value!r}, expected a whole number of at least 1.")
+    if type(arch["expansion"]) not in (int, float):
+        raise UserError(f"{path}: expansion={arch['expansion']!r}, expected a number.")
+    return arch
 
 
 def _plain(name: str) -> str:
@@ -161,7 +181,7 @@ def _plain(name: str) -> str:
 def _memory_size(arch: Mapping[str, Any]) -> int:
     """The positions in front: given, or as many as a puzzle's vector fills."""
     width = int(arch.get("puzzle_emb_ndim") or 0)
-    return int(arch.get("puzzle_emb_len") or -(-width // int(arch["hidden_size"])))
+    return int(arch.get("puzzle_emb_len") or -(-width // arch["hidden_size"]))
 
 
 def _inner_size(expansion: float, width: int) -> int:
@@ -187,11 +207,12 @@ def _assign(model: UniversalTransformer, weights: Arrays, place: str) -> None:
     stack = model.encoder
     recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
     levels = recurrence.levels
-    # A scaled embedding has the deviation that it is drawn with; id 0 is padding here.
+    # A scaled embedding has the deviation that it is drawn with.
     take(model.input_embedding.table, "embed_tokens.embedding_weight", _with_padding)
-    # Padding, which the checkpoint has not, is never an answer.
+    # Padding and the end, which the checkpoint has not, are never answers.
     classifier: Any = model.classifier
-    classifier.bias.assign(np.where(np.arange(model.spec.target_vocab_size) == 0, -1e4, 0.0))
+    ids = np.arange(model.spec.target_vocab_size)
+    classifier.bias.assign(np.where(ids < FIRST_SYMBOL_ID, -1e9, 0.0))
     take(classifier.kernel, "lm_head.weight", lambda rows: _with_padding(rows).T)
     take(recurrence.initial_state.vector, "H_init")
     take(levels.initial_low_state.vector, "L_init")
@@ -236,5 +257,5 @@ class _Joined:
 
 
 def _with_padding(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Rows of ids, with one of zeros in front."""
-    return np.pad(rows, [(1, 0), (0, 0)])
+    """Rows of ids, with those of padding and the end, of zeros, in front."""
+    return np.pad(rows, [(FIRST_SYMBOL_ID, 0), (0, 0)])

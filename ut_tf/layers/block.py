@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import keras
 
 from ut_tf.layers.active_positions import ActivePositions
-from ut_tf.layers.block_cached import CachedBlock
+from ut_tf.layers.block_cached import NORMS_BEFORE, CachedBlock
 from ut_tf.layers.composite import Composite
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.normalization import make_norm
@@ -26,9 +26,6 @@ from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.position_mixing import PositionMixing, PositionNorm
 
 Rotation = tuple[Any, Any]
-NORMS_BEFORE = ("pre", "sandwich", "peri")
-NORMS_AFTER = ("sandwich", "peri")
-WITH_FINAL_NORM = ("pre", "peri")
 
 
 class BlockContext(NamedTuple):
@@ -229,4 +226,4 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         x = x + dropout.drop(output, training)
         if self.norm == "pre":
             return x
-        return getattr(self, f"{name}_norm_after" if self.norm == "sandwich" else f"{name}_norm")(x)
+        return getattr(self, self._last_norm(name))(x)

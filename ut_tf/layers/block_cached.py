@@ -13,6 +13,11 @@ from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.transition import StepTransitions
 
+# The places of norms: before a sublayer, after it (on its output, or on the sum), and after all.
+NORMS_BEFORE = ("pre", "sandwich", "peri")
+NORMS_AFTER = ("sandwich", "peri")
+WITH_FINAL_NORM = ("pre", "peri")
+
 
 class PositionContext(NamedTuple):
     """The input of a block besides the state of one new position.
@@ -170,18 +175,20 @@ class CachedBlock:
 
     def _before_step(self, name: str, x: Any, weights: dict[str, Any]) -> Any:
         """Returns a sublayer's input: x, through the norm if the norm comes first."""
-        return x if self.norm == "post" else self._normal(f"{name}_norm", x, weights)
+        return self._normal(f"{name}_norm", x, weights) if self.norm in NORMS_BEFORE else x
 
     def _after_step(self, name: str, x: Any, output: Any, weights: dict[str, Any]) -> Any:
         """Returns x with the output of a sublayer."""
         if self.norm == "peri":
             output = self._normal(f"{name}_norm_after", output, weights)
         x = x + (output if self.residual_scale == 1.0 else self.residual_scale * output)
-        if self.norm in ("pre", "peri"):
+        if self.norm in WITH_FINAL_NORM:
             return x
-        return self._normal(
-            f"{name}_norm_after" if self.norm == "sandwich" else f"{name}_norm", x, weights
-        )
+        return self._normal(self._last_norm(name), x, weights)
+
+    def _last_norm(self, name: str) -> str:
+        """Returns the name of the norm of the sum of a sublayer's output and its input."""
+        return f"{name}_norm_after" if self.norm in NORMS_AFTER else f"{name}_norm"
 
     def _normal(self, name: str, x: Any, weights: dict[str, Any]) -> Any:
         return getattr(self, name).step(x, weights[name])
@@ -193,7 +200,7 @@ class CachedBlock:
 
     def _norms(self) -> list[str]:
         """Returns the names of the norms, in their order."""
-        ends = ("_norm", "_norm_after") if self.norm in ("sandwich", "peri") else ("_norm",)
+        ends = ("_norm", "_norm_after") if self.norm in NORMS_AFTER else ("_norm",)
         return [f"{name}{end}" for name in self._sublayers() for end in ends]
 
     def _of_step(self, step: Any) -> dict[str, Any]:

@@ -70,9 +70,10 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         Ids may have any dtype of whole numbers. Padding, 0, may stand anywhere: positions count
         symbols. Targets are shifted right inside. "update" (int64 [2]: the seed of a run and the
         number of the update) decides what depth is drawn; "carry" is what the recurrence that is
-        answered from begins with, and the details then hold what it ends with. In training,
-        "depth" (int32 [2]: steps without and with gradient) sets its depth, and with "every_step",
-        whatever its value, the logits are the mean log-probabilities after its steps. "to_depth", a
+        answered from begins with, but in rows of "fresh" (bool [batch]), and the details then hold
+        what it ends with. In training, "drawn_steps" (int32 [2]: steps without and with gradient)
+        sets its depth, and with "every_step", whatever its value, the logits are the mean
+        log-probabilities after its steps. "to_depth", a
         ``GivenDepth``, replaces the depth of evaluation. "puzzles" (int32 [batch]) decide the
         memory of a model with ``num_puzzles``. Other keys are ignored.
       training: whether to drop, and which depth and offsets hold.
@@ -190,7 +191,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             observer,
             given.get("update"),
             given.get("carry"),
-            given.get("depth"),
+            given.get("drawn_steps"),
             "every_step" in given,
             given.get("to_depth"),
             given.get("puzzles"),

@@ -24,7 +24,8 @@ from ut_tf import registry
 from ut_tf.config.base import Config, filled_in
 from ut_tf.config.part_options import own_options, parameters
 from ut_tf.layers.attention import MultiHeadAttention
-from ut_tf.layers.block import WITH_FINAL_NORM, Block
+from ut_tf.layers.block import Block
+from ut_tf.layers.block_cached import WITH_FINAL_NORM
 from ut_tf.layers.normalization import make_norm
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.position_mixing import PositionMixing

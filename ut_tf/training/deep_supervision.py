@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked
 from ut_tf.metrics import losses
 from ut_tf.symbols import PADDING_ID
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Call, LayerLosses, Sums, Supervision
@@ -39,21 +39,31 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
 
     Raises:
       UserError: the model has no recurrence of fixed depth that it answers from at each position,
-        or no Q values that are to decide.
+        or its steps do not read the inputs, or no Q values are to decide, or stablemax is to be
+        smoothed.
     """
-    training = hparams.training
+    training, network = hparams.training, model.network
     if not getattr(model, "has_step_answers", False) or model.spec.targets != "aligned":
         raise UserError(
             "supervision=deep needs a Universal Transformer of fixed depth (halting=none,"
             " train_depth=fixed) and a problem with an answer at each position, such as Sudoku."
         )
-    by_q = training.replace_by == "q"
-    if by_q and not hparams.network.q_head:
+    if network.input_injection == "none" and not network.H_cycles:
+        raise UserError(
+            "supervision=deep goes on from states, and input_injection=none shows the later updates"
+            " no inputs: choose an input_injection, or H_cycles."
+        )
+    if training.replace_by == "q" and not network.q_head:
         raise UserError(
             "replace_by=q reads Q values: set q_head=True, or replace_by=random or end."
         )
+    if training.loss == "stablemax" and training.label_smoothing:
+        raise UserError(
+            f"loss=stablemax has no label_smoothing, not {training.label_smoothing:g}: set"
+            " label_smoothing=0."
+        )
     terms: list[Any] = [RowCrossEntropy(training.loss, training.label_smoothing)]
-    if hparams.network.q_head:
+    if network.q_head:
         terms.append(QLoss(training.q_loss_weight))
     terms.append(LayerLosses(model, shares))
     return Supervision(tuple(terms), HeldExamples(model, training))
@@ -143,6 +153,7 @@ class HeldExamples:
     def inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:
         """The rows that stay, and new ones in the place of those that have halted."""
         halted = carry["halted"]
+        _check_shape(features["inputs"], carry["inputs"])
         rows = {
             name: _where(halted, features[name], carry[name])
             for name in _CARRIED
@@ -197,6 +208,14 @@ def _draws(update: Any, rows: Any) -> Any:
         return drawn
     first = tf.cast(context.replica_id_in_sync_group, tf.int32) * rows
     return drawn[first : first + rows]
+
+
+def _check_shape(new: Any, held: Any) -> None:
+    sentence = (
+        "supervision=deep keeps examples from batch to batch, and this batch has another shape than"
+        " the one before: expected boards of one size."
+    )
+    tf.debugging.assert_equal(tf.shape(new), tf.shape(held), marked(sentence))
 
 
 def _where(condition: Any, new: Any, old: Any) -> Any:

@@ -182,7 +182,7 @@ class Answer(NamedTuple):
 
     Fields:
       weight: of its losses; those of an update's calls add up to 1.
-      features: of the call besides those of the batch, such as "depth".
+      features: of the call besides those of the batch, such as "drawn_steps".
     """
 
     weight: float = 1.0

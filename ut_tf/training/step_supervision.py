@@ -43,7 +43,7 @@ def progressive(model: Any, hparams: HParams, shares: int) -> Supervision:
     def answers(features: Mapping[str, Any]) -> Sequence[Answer]:
         both = (
             Answer(1.0 - alpha),
-            Answer(alpha, {"depth": drawn_part(features["update"], steps)}),
+            Answer(alpha, {"drawn_steps": drawn_part(features["update"], steps)}),
         )
         return [answer for answer in both if answer.weight]
 

@@ -69,6 +69,16 @@ def test_nothing_to_read_is_an_error() -> None:
         )
 
 
+@pytest.mark.parametrize("inputs", ["tokens", "none"])
+def test_parts_of_an_answering_encoder_are_refused_beside_a_decoder(inputs: str) -> None:
+    spec = ProblemSpec(inputs, "tokens", 9, 9, shared_vocab=True)
+    network = UniversalTransformerConfig(
+        hidden_size=8, num_heads=2, mix_positions=5, q_head=True, position="none"
+    )
+    with pytest.raises(UserError, match=r"mix_positions=5 is of an.*q_head=True is of an"):
+        UniversalTransformer(network, spec)
+
+
 def test_what_a_language_model_cannot_do_is_told_in_one_sentence() -> None:
     network = UniversalTransformerConfig(**SMALL, steps_per_position=0.5, position_separator=3)
     mistakes = r"^position_separator=3 is .*; steps_per_position=0.5 makes .*: set it to 0\.$"

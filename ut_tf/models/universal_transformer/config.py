@@ -303,8 +303,25 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
             mistakes.append(
                 f"recurrent_layer={self.recurrent_layer} needs norm=post or pre, not {self.norm}"
             )
-        mistakes += self._impossible_coordinates() + self._impossible_draws()
+        mistakes += self._impossible_coordinates() + self._impossible_memory()
+        mistakes += self._impossible_draws()
         return mistakes + self._impossible_depths() + self._impossible_exits()
+
+    def _impossible_memory(self) -> list[str]:
+        """A puzzle's vector fits the memory, which stands before the first symbol."""
+        most = self.memory_tokens * self.hidden_size
+        places = {"position": "rotary", "position_from": "start", "position_offset": "none"}
+        mistakes = [
+            f"memory_positions=True needs {name}={value}, not {getattr(self, name)}"
+            for name, value in places.items()
+            if self.memory_tokens and self.memory_positions and getattr(self, name) != value
+        ]
+        if self.memory_tokens and self.puzzle_size > most:
+            mistakes.append(
+                f"puzzle_size={self.puzzle_size} fills more than the memory: expected at most"
+                f" memory_tokens * hidden_size = {most}"
+            )
+        return mistakes
 
     def _impossible_coordinates(self) -> list[str]:
         mistakes = []

@@ -54,6 +54,18 @@ class UniversalTransformer(AttentionModel):
                 f" example has one answer (a {self.spec.targets}): use"
                 " eval_exit=state_difference or acceleration"
             )
+        if network.memory_tokens and not self.has_encoder:
+            mistakes.append(
+                f"memory_tokens={network.memory_tokens} stand in front of an encoder's inputs, and"
+                " here are none: set it to 0"
+            )
+        if self.has_decoder or not self.has_encoder:
+            mistakes += [
+                f"{name}={getattr(network, name)} is of an encoder that is answered from, and here"
+                " is a decoder: leave it out"
+                for name in ("mix_positions", "q_head")
+                if getattr(network, name)
+            ]
         return mistakes
 
     @property
