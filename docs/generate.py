@@ -56,7 +56,7 @@ def fields_table() -> str:
         name = line.removeprefix("| ").partition(" | ")[0]
         if name.startswith("**"):
             fields = groups.setdefault(name.strip("*"), [])
-        elif name.startswith("`"):
+        elif name.startswith("`") and name not in fields:
             fields.append(name)
     rows = [f"| {group} | {', '.join(fields)} |" for group, fields in groups.items()]
     return "\n".join(["| group | hyperparameters |", "|---|---|", *rows])

@@ -379,6 +379,7 @@ CASES = [
             make_stack,
             mix_layers_before=1,
             mix_layers_after=1,
+            norm_after_recurrence=True,
             recurrent_layer="gru",
             recurrence_layers=2,
         )

@@ -126,6 +126,8 @@ class PositionConfig(Config):
     """paper: interleaved sinusoids from 1; tensor2tensor: [sines | cosines] from 0; learned (a
     table); rotary: queries and keys turned.
     """
+    rotary_base: float = option(10000.0, above=1, only_with=having("position", "rotary"))
+    """The slowest pair of numbers turns by about 1/rotary_base from a position to the next."""
     learned_positions: int = option(512, at_least=1, only_with=having("position", "learned"))
     """Positions that position=learned has; longer sequences are refused."""
     position_from: Literal["start", "end", "both"] = option("start")

@@ -16,6 +16,8 @@ import tensorflow as tf
 
 from ut_tf.layers.linear import kernel_initializer, matmul
 
+ROTARY_BASE = 10000.0
+
 
 def paper_sinusoid(coordinates: Any, hidden_size: int) -> Any:
     """Returns the paper's sinusoids: float32 [...] -> [..., hidden_size].
@@ -61,12 +63,13 @@ def _tensor2tensor_frequencies(hidden_size: int) -> Any:
     return tf.exp(-increment * tf.range(count, dtype=tf.float32))
 
 
-def rotation_table(positions: Any, head_size: int) -> tuple[Any, Any]:
+def rotation_table(positions: Any, head_size: int, base: float = ROTARY_BASE) -> tuple[Any, Any]:
     """Returns the cosines and sines that rotary attention turns queries and keys by: each float32
-    [batch or 1, 1, length, head_size/2].
+    [batch or 1, 1, length, head_size/2]. The slowest pair turns by about 1/base from a position to
+    the next.
     """
     exponents = tf.range(head_size // 2, dtype=tf.float32) * (2.0 / head_size)
-    angles = positions[:, None, :, None] * tf.exp(-math.log(10000.0) * exponents)
+    angles = positions[:, None, :, None] * tf.exp(-math.log(base) * exponents)
     return tf.cos(angles), tf.sin(angles)
 
 
@@ -80,7 +83,9 @@ def rotate(x: Any, rotation: tuple[Any, Any]) -> Any:
     return tf.cast(turned, x.dtype)
 
 
-def head_rotations(positions: Any, backward: Any, num_heads: int, head_size: int) -> Any:
+def head_rotations(
+    positions: Any, backward: Any, num_heads: int, head_size: int, base: float = ROTARY_BASE
+) -> Any:
     """The rotation of half of the heads by `positions`, and of the others by `backward`.
 
     Args:
@@ -88,11 +93,12 @@ def head_rotations(positions: Any, backward: Any, num_heads: int, head_size: int
       backward: float32 [batch or 1, length], positions counted from the last symbol.
       num_heads: an odd one more is turned by `positions`.
       head_size: even.
+      base: as of ``rotation_table``.
 
     Returns:
       cosines and sines, float32 [batch, num_heads, length, head_size / 2] each.
     """
-    tables = (rotation_table(positions, head_size), rotation_table(backward, head_size))
+    tables = [rotation_table(each, head_size, base) for each in (positions, backward)]
     cosines, sines = zip(*tables, strict=True)
     counts = (num_heads - num_heads // 2, num_heads // 2)
     return _by_heads(cosines, counts), _by_heads(sines, counts)

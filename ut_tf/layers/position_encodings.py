@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from ut_tf.errors import marked
 from ut_tf.layers.coordinates import (
+    ROTARY_BASE,
     head_rotations,
     paper_sinusoid,
     rotation_table,
@@ -198,19 +199,26 @@ class RotaryPositions(PositionEncoding):
       num_heads: attention heads.
       position_from: "both": half of the heads are turned by positions from the end.
       head_size: width of a head, an even number; 0: hidden_size / num_heads.
+      rotary_base: as of ``rotation_table``.
     """
 
     def __init__(
-        self, hidden_size: int, num_heads: int, position_from: str = "start", head_size: int = 0
+        self,
+        hidden_size: int,
+        num_heads: int,
+        position_from: str = "start",
+        head_size: int = 0,
+        rotary_base: float = ROTARY_BASE,
     ) -> None:
         self.num_heads = num_heads
         self.head_size = head_size or hidden_size // num_heads
         self.position_from = position_from
+        self.rotary_base = rotary_base
 
     def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any]:
         if self.position_from != "both":
-            return rotation_table(positions, self.head_size)
+            return rotation_table(positions, self.head_size, self.rotary_base)
         rotations: tuple[Any, Any] = head_rotations(
-            positions, backward, self.num_heads, self.head_size
+            positions, backward, self.num_heads, self.head_size, self.rotary_base
         )
         return rotations

@@ -182,6 +182,14 @@ class AttentionModel(EncoderDecoder):
         self, targets: Any, encoded: Encoded | None, options: CallOptions
     ) -> tuple[Any, RecurrenceDetails | None]:
         inputs = self.embed_targets(targets, options.training)
+        return self.decode_embedded(inputs, targets, encoded, options)
+
+    def decode_embedded(
+        self, inputs: Any, targets: Any, encoded: Encoded | None, options: CallOptions
+    ) -> tuple[Any, RecurrenceDetails | None]:
+        """Decodes inputs [batch, target_length, hidden_size], which stand for those of the targets;
+        result as of ``decode``.
+        """
         mask = self.target_embedding.mask(targets)
         if encoded is None:
             size = tf.shape(targets)

@@ -79,8 +79,11 @@ def make_position_encoding(config: Any) -> PositionEncoding:
 
 
 def make_final_norm(config: Any, dtype: Any) -> Any:
-    """Returns the norm that follows blocks whose sums have none; None where theirs have."""
-    return make_named_norm(config, "final_norm", dtype) if config.norm in WITH_FINAL_NORM else None
+    """Returns the norm that follows blocks whose sums have none, or that follows a recurrence as
+    well; None where there is neither.
+    """
+    wanted = config.norm in WITH_FINAL_NORM or getattr(config, "norm_after_recurrence", False)
+    return make_named_norm(config, "final_norm", dtype) if wanted else None
 
 
 def make_named_norm(config: Any, name: str, dtype: Any) -> Any:

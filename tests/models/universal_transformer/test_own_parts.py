@@ -205,7 +205,11 @@ def test_the_configuration_asks_an_own_form_whether_it_is_dynamic(
         Config(halting="own_dynamic", recurrence="gru")
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in OWN.values()] + [registry.exit_rules])
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind, _ in OWN.values()]
+    + [registry.exit_rules, registry.train_depths, registry.initial_states],
+)
 def test_the_catalogue_has_the_options_of_the_classes(kind: registry.Registry) -> None:
     for name in kind.names():
         part = kind.get(name).func  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from ut_tf.layers.attention_weights import causal_bias
 from ut_tf.layers.block import Block, BlockContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.contracts import PositionInputs, StackInputs
-from ut_tf.layers.coordinates import add_signal, rotation_table
+from ut_tf.layers.coordinates import ROTARY_BASE, add_signal, rotation_table
 from ut_tf.layers.key_value_cache import CachePosition
 from ut_tf.layers.recurrence_details import (
     Observer,
@@ -43,14 +43,16 @@ def prepend(tensor: Any, size: int, value: float, axis: int) -> Any:
     )
 
 
-def prepend_positions(rotation: Rotation | None, size: int) -> Rotation | None:
+def prepend_positions(
+    rotation: Rotation | None, size: int, base: float = ROTARY_BASE
+) -> Rotation | None:
     """The rotation of `size` memory vectors, whose positions are those before the first symbol's
     (which is 1), and of the symbols behind.
     """
     if rotation is None:
         return None
     positions = tf.range(1 - size, 1, dtype=tf.float32)[None]
-    before = rotation_table(positions, 2 * rotation[0].shape[-1])
+    before = rotation_table(positions, 2 * rotation[0].shape[-1], base)
     cosines, sines = (
         tf.concat([own + tf.zeros_like(symbols[:, :, :1]), symbols], 2)
         for own, symbols in zip(before, rotation, strict=True)
@@ -180,6 +182,7 @@ class MemoryStack(Composite):
         symbol's.
       observes_memory: whether an observer's states are those of memory and symbols; otherwise the
         memory's stand for themselves.
+      rotary_base: of the rotation of the memory's positions.
 
     Call arguments:
       as of ``LayerStack``, of the symbols alone.
@@ -197,12 +200,14 @@ class MemoryStack(Composite):
         returns_memory: bool = False,
         memory_positions: bool = False,
         observes_memory: bool = True,
+        rotary_base: float = ROTARY_BASE,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.causal = causal
         self.memory_positions = memory_positions
         self.observes_memory = observes_memory
+        self.rotary_base = rotary_base
         self.returns_memory = returns_memory
         self.memory = memory
         self.stack = stack
@@ -314,8 +319,10 @@ class MemoryStack(Composite):
                 else prepend(s.bias, size, 0.0, 3)
             ),
             keep=None if s.keep is None else prepend(s.keep, size, 1.0, 1),
-            rotation=(prepend_positions if self.memory_positions else prepend_identity)(
-                s.rotation, size
+            rotation=(
+                prepend_positions(s.rotation, size, self.rotary_base)
+                if self.memory_positions
+                else prepend_identity(s.rotation, size)
             ),
             # In an encoder the scale is the same for all queries.
             logit_scale=(

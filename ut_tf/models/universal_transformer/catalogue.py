@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ut_tf.config.fields import option
 from ut_tf.registry import Entry
 
 _CELLS = "ut_tf.models.universal_transformer.cells"
@@ -45,11 +46,32 @@ HALTING_FORMS = {
     ),
 }
 
+_MAX = option(0, "the most steps; 0: eight times the mean", at_least=0)
+
+LOGNORMAL_POISSON = {
+    "mean": option(32.0, "mean of the rate, one less than that of the steps", above=0),
+    "sigma": option(0.5, "standard deviation of the rate's logarithm", at_least=0),
+    "max": _MAX,
+}
+POISSON = {"mean": option(8.0, "mean number of steps", above=0), "max": _MAX}
+UNIFORM = {
+    "min": option(1, "the fewest steps", at_least=1),
+    "max": option(16, "the most steps", at_least=1),
+}
+
 TRAIN_DEPTHS = {
     "fixed": Entry(f"{_DEPTHS}:fixed", "the same in every update"),
-    "lognormal_poisson": Entry(f"{_DEPTHS}:LogNormalPoisson", "Huginn's: a heavy tail"),
-    "poisson": Entry(f"{_DEPTHS}:Poisson", "Parcae's: around a mean"),
-    "uniform": Entry(f"{_DEPTHS}:Uniform", "each number of steps equally often"),
+    "lognormal_poisson": Entry(
+        f"{_DEPTHS}:LogNormalPoisson",
+        "Huginn's: a heavy tail",
+        attributes={"options": LOGNORMAL_POISSON},
+    ),
+    "poisson": Entry(
+        f"{_DEPTHS}:Poisson", "Parcae's: around a mean", attributes={"options": POISSON}
+    ),
+    "uniform": Entry(
+        f"{_DEPTHS}:Uniform", "each number of steps equally often", attributes={"options": UNIFORM}
+    ),
 }
 
 INPUT_INJECTIONS = {

@@ -97,6 +97,10 @@ class RecurrenceConfig(StepsConfig):
     """Layers with weights of their own before the recurrence, on either side."""
     mix_layers_after: int = option(0, at_least=0, is_structure=True)
     """The same behind the recurrence."""
+    norm_after_recurrence: bool = option(False, only_with=unless("mix_layers_after", 0))
+    """Whether the norm that ends the layers behind it, with the same weights, ends the recurrence
+    too (Huginn).
+    """
     recurrent_layer: Literal["none", "gru", "lstm"] = option("none")
     """A recurrent layer over the positions before all others: bidirectional in the encoder, forward
     in the decoder.

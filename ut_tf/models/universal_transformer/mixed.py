@@ -34,6 +34,7 @@ class MixedStack(Composite):
       recurrence: ``Recurrence``.
       recurrent: ``RecurrentLayer`` before all others, or None.
       before, after: ``LayerStack`` before and behind the recurrence, or None.
+      norm_after_recurrence: whether the final norm of `after` ends the recurrence, too.
 
     Call arguments:
       as of ``contracts.Stack``; memory_keys and memory_values of the context hold one entry per
@@ -53,9 +54,11 @@ class MixedStack(Composite):
         recurrent: Any = None,
         before: Any = None,
         after: Any = None,
+        norm_after_recurrence: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.norm_after_recurrence = norm_after_recurrence
         if after is not None and recurrence.halting_unit.with_step_outputs:
             form = type(recurrence.halting_unit).__name__
             raise UserError(
@@ -99,6 +102,8 @@ class MixedStack(Composite):
                 context=context.of_part(number),
             )
             states, details = part(states, given=own, training=training)
+            if self._ends_with_norm(part):
+                states = self.after.final_norm(states)
             all_details.append(details)
         details = all_details[self.attending.index(self.recurrence)]
         for name in ("attention_weights", "memory_attention_weights"):
@@ -154,8 +159,14 @@ class MixedStack(Composite):
                 context=given.context.of_part(number),
             )
             states, stepped = part.step(states, own, mine, of_part)
+            if self._ends_with_norm(part):
+                norm_weights = weights["attending"][-1]["final_norm"]
+                states = self.after.final_norm.step(states, norm_weights)
             new_caches += stepped
         return states, new_caches
+
+    def _ends_with_norm(self, part: Any) -> bool:
+        return self.norm_after_recurrence and part is self.recurrence
 
     def _signal(self, position_signal: Any, number: int) -> Any:
         every_part = self.recurrence.position_every_step

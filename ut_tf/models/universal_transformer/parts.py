@@ -191,6 +191,7 @@ def make_stack(
         memory = _make_memory(config, dtype)
         positions = config.memory_positions
         options = {"memory_positions": positions, "observes_memory": False, "name": name}
+        options["rotary_base"] = config.rotary_base
         return MemoryStack(memory, stack, **options, dtype=dtype)
     if not is_mixed(config):
         return make_recurrence(config, **own, **options, name=name)
@@ -205,7 +206,8 @@ def make_stack(
     recurrence = make_recurrence(config, **own, **options, with_final_norm=ends, name="recurrence")
     if not ends:
         after = make_layer_stack(config, config.mix_layers_after, name="after", **options)
-    return MixedStack(recurrence, recurrent, before, after, name=name, dtype=dtype)
+    between = config.norm_after_recurrence
+    return MixedStack(recurrence, recurrent, before, after, between, name=name, dtype=dtype)
 
 
 def _make_memory(config: Any, dtype: Any) -> MemoryVectors:

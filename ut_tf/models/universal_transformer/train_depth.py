@@ -26,8 +26,8 @@ from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
-from ut_tf.config.fields import option
 from ut_tf.errors import UserError
+from ut_tf.models.universal_transformer.catalogue import LOGNORMAL_POISSON, POISSON, UNIFORM
 
 
 class TrainDepth:
@@ -117,9 +117,6 @@ class DrawnTotal(TrainDepth):
         return total - with_gradient, with_gradient
 
 
-_MAX = option(0, "the most steps; 0: eight times the mean", at_least=0)
-
-
 class LogNormalPoisson(DrawnTotal):
     """Huginn's depth (arXiv 2502.05171): 1 + Poisson(λ) steps, where λ is log-normal.
 
@@ -134,11 +131,7 @@ class LogNormalPoisson(DrawnTotal):
       max: the most steps; 0: eight times the mean.
     """
 
-    options: ClassVar[dict[str, Any]] = {
-        "mean": option(32.0, "mean of the rate, one less than that of the steps", above=0),
-        "sigma": option(0.5, "standard deviation of the rate's logarithm", at_least=0),
-        "max": _MAX,
-    }
+    options: ClassVar[dict[str, Any]] = LOGNORMAL_POISSON
 
     def __init__(self, backprop_steps: int, mean: float, sigma: float, max: int) -> None:
         super().__init__(max or math.ceil(8 * mean), backprop_steps)
@@ -164,10 +157,7 @@ class Poisson(DrawnTotal):
       max: the most steps; 0: eight times the mean.
     """
 
-    options: ClassVar[dict[str, Any]] = {
-        "mean": option(8.0, "mean number of steps", above=0),
-        "max": _MAX,
-    }
+    options: ClassVar[dict[str, Any]] = POISSON
 
     def __init__(self, backprop_steps: int, mean: float, max: int) -> None:
         super().__init__(max or math.ceil(8 * mean), backprop_steps)
@@ -189,10 +179,7 @@ class Uniform(DrawnTotal):
       max: the most steps.
     """
 
-    options: ClassVar[dict[str, Any]] = {
-        "min": option(1, "the fewest steps", at_least=1),
-        "max": option(16, "the most steps", at_least=1),
-    }
+    options: ClassVar[dict[str, Any]] = UNIFORM
 
     def __init__(self, backprop_steps: int, min: int, max: int) -> None:
         if min > max:

@@ -1,0 +1,226 @@
+"""A checkpoint of Huginn against what its own code computed (tests/golden/recursive).
+
+The original code's own float32 lies 2e-6, 4e-6, 7e-6 and 1.2e-5 of the largest value from NumPy's
+float64 after 1, 2, 4 and 9 steps: deeper states are held to a multiple of that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
+
+from ut_tf.errors import UserError
+from ut_tf.interop.huginn import Huginn, load_huginn
+from ut_tf.interop.weights_file import weights_file
+from ut_tf.models.interfaces import CallOptions
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive"
+WEIGHTS, CONFIG = GOLDEN / "huginn.safetensors", GOLDEN / "huginn.json"
+BOUNDS = {1: 1e-5, 2: 1e-5, 4: 3e-5, 9: 5e-5}
+
+
+@pytest.fixture(scope="module")
+def golden() -> Any:
+    return np.load(GOLDEN / "huginn.npz")
+
+
+def _difference(found: Any, expected: Any) -> float:
+    """The largest difference, in parts of the largest expected value."""
+    return float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
+
+
+def _config(tmp_path: Path, **changes: Any) -> Path:
+    path = tmp_path / "config.json"
+    content = {**json.loads(CONFIG.read_text()), **changes}
+    content = {name: value for name, value in content.items() if value is not None}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_states_and_logits_of_the_original_code(golden: Any) -> None:
+    huginn = load_huginn(WEIGHTS, CONFIG)
+    results = huginn.states_and_logits(golden["ids"], golden["start_state"], 9)
+    for number, (state, logits) in enumerate(results, 1):
+        if number in BOUNDS:
+            assert _difference(state, golden[f"state_{number}"]) < BOUNDS[number]
+            assert _difference(logits, golden[f"logits_{number}"]) < BOUNDS[number]
+
+
+def test_names_of_a_training_and_a_head_that_is_the_table(golden: Any, tmp_path: Path) -> None:
+    arrays = {f"_orig_mod.{name}": array for name, array in weights_file(WEIGHTS).items()}
+    arrays["_orig_mod.lm_head.weight"] = arrays["_orig_mod.transformer.wte.weight"]
+    arrays["_orig_mod.freqs_cis"] = np.zeros(3, np.float32)
+    save_file(arrays, tmp_path / "weights.safetensors")
+    huginn = load_huginn(tmp_path / "weights.safetensors", CONFIG)
+    (step,) = huginn.states_and_logits(golden["ids"], golden["start_state"], 1)
+    assert _difference(step.logits, golden["logits_1"]) < BOUNDS[1]
+
+
+def test_loss_and_gradients_of_the_original_code(golden: Any) -> None:
+    huginn = load_huginn(WEIGHTS, CONFIG)
+    options = CallOptions(training=True, depth=tf.constant([3, 2]))
+    weights = huginn.model.trainable_variables
+    with tf.GradientTape() as tape:
+        logits, _ = huginn.logits(golden["ids"], golden["start_state"], options)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(golden["labels"], logits)
+        loss = tf.reduce_mean(losses)
+    assert float(loss) == pytest.approx(float(golden["loss"]), rel=1e-5)
+    values = [weight.value for weight in weights]
+    gradients = tape.gradient(loss, values, unconnected_gradients="zero")
+    squares = {
+        weight.path: float(tf.reduce_sum(tf.square(tf.convert_to_tensor(gradient))))
+        for weight, gradient in zip(weights, gradients, strict=True)
+    }
+    assert squares.pop("target_start/vector") == 0
+    norms = {name: values.item() for name, values in golden.items() if "/" in name}
+    found = {
+        f"gradient_norm/{name}": sum(squares.pop(path) for path in paths) ** 0.5
+        for name, paths in _paths().items()
+    }
+    assert not squares and found == pytest.approx(norms, rel=1e-5)
+
+
+def _paths() -> dict[str, list[str]]:
+    """The paths of our weights by the names of theirs."""
+    stacks = {"prelude": "before", "core_block": "recurrence/block", "coda": "after"}
+    names = {
+        "attn.qk_bias": ("self_attention/query_bias", "self_attention/key_bias"),
+        "attn.Wqkv.weight": tuple(
+            f"self_attention/{name}_kernel" for name in ("query", "key", "value")
+        ),
+        "attn.proj.weight": ("self_attention/output/kernel",),
+        "mlp.fc.weight": ("transition/inner/kernel",),
+        "mlp.proj.weight": ("transition/outer/kernel",),
+        "norm_1.weight": ("self_attention_norm/scale",),
+        "norm_2.weight": ("self_attention_norm_after/scale",),
+        "norm_3.weight": ("transition_norm/scale",),
+        "norm_4.weight": ("transition_norm_after/scale",),
+    }
+    paths = {
+        "transformer.wte.weight": ["target_embedding/table"],
+        "transformer.adapter.weight": ["decoder/recurrence/injection/kernel"],
+        "transformer.ln_f.weight": ["decoder/after/final_norm/scale"],
+    }
+    for part, number in (("prelude", 0), ("core_block", 0), ("core_block", 1), ("coda", 0)):
+        for name, ours in names.items():
+            path = f"decoder/{stacks[part]}/block_{number}"
+            paths[f"transformer.{part}.{number}.{name}"] = [f"{path}/{own}" for own in ours]
+    return paths
+
+
+def _blocks(huginn: Huginn) -> list[Any]:
+    stack = huginn.model.decoder
+    return [*stack.before.blocks, *stack.recurrence.block.blocks, *stack.after.blocks]
+
+
+def _turn_neighbours(huginn: Huginn) -> None:
+    for block in _blocks(huginn):
+        for name in ("query_kernel", "query_bias", "key_kernel", "key_bias"):
+            weight = getattr(block.self_attention, name)
+            heads = weight.numpy().reshape(-1, 2, 2, 8)
+            weight.assign(heads.swapaxes(2, 3).reshape(weight.shape))
+
+
+def _norm_the_branches(huginn: Huginn) -> None:
+    for block in _blocks(huginn):
+        block.norm = "peri"
+
+
+def _inputs_first(huginn: Huginn) -> None:
+    kernel = huginn.model.decoder.recurrence.injection.kernel
+    kernel.assign(np.roll(kernel.numpy(), 32, 0))
+
+
+def _norm_the_end_alone(huginn: Huginn) -> None:
+    huginn.model.decoder.norm_after_recurrence = False
+
+
+def _turn_as_llama(huginn: Huginn) -> None:
+    encoding: Any = huginn.model.position_encoding
+    encoding.rotary_base = 10000.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [_turn_neighbours, _norm_the_branches, _inputs_first, _norm_the_end_alone, _turn_as_llama],
+)
+def test_another_order_of_the_parts_is_noticed(
+    wrong: Callable[[Huginn], None], golden: Any
+) -> None:
+    huginn = load_huginn(WEIGHTS, CONFIG)
+    wrong(huginn)
+    (step,) = huginn.states_and_logits(golden["ids"], golden["start_state"], 1)
+    assert _difference(step.logits, golden["logits_1"]) > 1000 * BOUNDS[1]
+
+
+@pytest.mark.parametrize(
+    "depths", [(1, 3), pytest.param((2, 4, 5, 6), marks=pytest.mark.slow)], ids=str
+)
+def test_cached_decoding_is_the_whole_prefix(depths: tuple[int, ...], tmp_path: Path) -> None:
+    huginn = load_huginn(WEIGHTS, _config(tmp_path, bos_token_id=5, eos_token_id=7))
+    model, order = huginn.model, huginn.symbols(np.arange(48))
+    ids = np.random.default_rng(0).integers(0, 48, [3, 6])
+    ids[:, 0] = 5
+    targets = huginn.symbols(np.roll(ids, -1, 1))
+    steps = [*huginn.states_and_logits(ids, np.zeros([3, 6, 32]), depths[-1])]
+    for number in depths:
+        expected = steps[number - 1].logits
+        model.decoder.halting_unit.eval_num_steps = number
+        whole = model({"targets": targets}).numpy()
+        assert _difference(whole[..., order], expected) < BOUNDS[4]
+        cache = model.start_decoding({"batch_size": tf.constant(3)}, tf.constant(6))
+        symbols = np.zeros(3, np.int32)
+        for position in range(6):
+            logits, cache = model.decode_step(tf.constant(symbols), tf.constant(position), cache)
+            assert _difference(logits, whole[:, position]) < BOUNDS[4]
+            symbols = targets[:, position]
+
+
+def test_greedy_outputs_of_a_batch_are_those_of_whole_prefixes(tmp_path: Path) -> None:
+    huginn = load_huginn(WEIGHTS, _config(tmp_path, bos_token_id=5, eos_token_id=7))
+    prefix = huginn.symbols([[3, 9], [40, 2], [11, 11], [0, 1]])
+    written = huginn.model.generate({"prefix": prefix}, force_length=7, beam_size=1)
+    symbols = np.asarray(written.symbols)[:, 0]
+    np.testing.assert_array_equal(symbols[:, :2], prefix)
+    logits = huginn.model({"targets": symbols}).numpy()[:, 2:-1]
+    np.testing.assert_array_equal(symbols[:, 2:-1], 2 + logits[..., 2:].argmax(-1))
+
+
+def test_what_a_configuration_cannot_ask_for(tmp_path: Path) -> None:
+    for changes, what in (
+        ({"n_embd": None}, "n_embd=None: expected a whole number from 1"),
+        ({"rope_base": "high"}, "rope_base=high: expected a number above 0"),
+        ({"bos_token_id": 48}, "bos_token_id=48: expected an id below 48"),
+        ({"model_type": "llama"}, "model_type=llama: expected huginn_raven"),
+        ({"injection_type": "add"}, "injection_type=add: expected linear"),
+        ({"num_key_value_heads": 1}, "num_key_value_heads=1: expected 2"),
+        ({"n_layers": 5}, "n_layers=5: expected 4"),
+        ({"init_values": {"embed_scale": 3.0}}, "embed_scale=3.0: expected 5.65"),
+        ({"n_layers_in_coda": 0}, "n_layers_in_coda=0: expected a whole number from 1"),
+        ({"sliding_window": 8}, "has the option sliding_window"),
+    ):
+        with pytest.raises(UserError, match=what):
+            load_huginn(WEIGHTS, _config(tmp_path, **changes))
+    for content in ("[]", "{"):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(UserError, match=r"expected a checkpoint's config\.json"):
+            load_huginn(WEIGHTS, tmp_path / "config.json")
+
+
+def test_weights_of_another_configuration_are_refused(tmp_path: Path) -> None:
+    for changes, what in (
+        ({"intermediate_size": 48}, r"mlp\.fc\.weight is \[128, 32\] where .* \[96, 32\]"),
+        ({"n_layers_in_prelude": 2, "n_layers": 5}, r"has no weight transformer\.prelude\.1"),
+        ({"qk_bias": False}, r"has transformer\.coda\.0\.attn\.qk_bias, of which"),
+        ({"tie_embeddings": False}, r"has no weight lm_head\.weight"),
+        ({"padding_multiple": 64}, r"wte\.weight is \[48, 32\] where .* \[64, 32\]"),
+    ):
+        with pytest.raises(UserError, match=what):
+            load_huginn(WEIGHTS, _config(tmp_path, **changes))
