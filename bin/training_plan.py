@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NO_LENGTHS = "assumed: every example is {} long, as the longest that is trained on (max_length)"
 _NO_DATA = "assumed: vocabularies of {} and {} symbols, since there is no data in {}"
 _POOLED = "lengths: those of the first of {} pools of the text"
+_ALL_STEPS = "counted: all steps of every position; those that halt take fewer"
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -48,6 +49,7 @@ def plan_text(run: Run, values: Any, strategy: Any) -> str:
         if not lengths:
             notes.append(_NO_LENGTHS.format(longest))
         plan = make_plan(run.hparams, spec, batches, largest, strategy)
+        notes += [_ALL_STEPS] * plan.halts
     updates = training.train_steps if values.train_steps is None else values.train_steps
     title = f"{run.hparams.model} of {run.hparams_set} on {run.problem}: a plan, nothing is trained"
     return "\n".join([title, "", *_lines(plan, updates), *notes])

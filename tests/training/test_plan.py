@@ -17,7 +17,13 @@ from ut_tf.factories import make_hparams, make_model
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training import plan as plans
-from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop, largest_batch, make_plan
+from ut_tf.training.plan import (
+    BatchShape,
+    RandomTraining,
+    graph_flop,
+    largest_batch,
+    make_plan,
+)
 
 SPEC = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True)
 SMALL = "hidden_size=16,filter_size=24,num_heads=2,num_steps=2"
@@ -59,7 +65,75 @@ def test_an_update_that_would_take_long_is_scaled_from_a_smaller_batch(
     plan = make_plan(hparams, SPEC, [BATCH], BATCH, tf.distribute.get_strategy())
     assert plan.measured == BatchShape(2, 6, 5) and plan.typical == BATCH
     trained = RandomTraining(hparams, SPEC, tf.distribute.get_strategy())
-    assert plan.flop == pytest.approx(graph_flop(trained.graph(BATCH), 1), rel=0.01)
+    assert plan.flop == pytest.approx(graph_flop(*trained.graph(BATCH)), rel=0.01)
+
+
+ALIGNED = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
+BOARDS = BatchShape(4, 10, 0)
+SIZES = "hidden_size=32,filter_size=64,num_heads=2"
+
+
+def flop_of(
+    hparams: str,
+    spec: ProblemSpec = ALIGNED,
+    batch: BatchShape = BOARDS,
+    model: str | None = None,
+) -> float:
+    trained = RandomTraining(
+        make_hparams("ut_tiny", hparams, model), spec, tf.distribute.get_strategy()
+    )
+    return graph_flop(*trained.graph(batch))
+
+
+# Forward steps and steps with gradient, of which each takes twice a forward step's products.
+@pytest.mark.parametrize(
+    ("hparams", "forward", "backward"),
+    [
+        ("num_steps=8,supervision=each", 8, 8),
+        # n is uniform in 0..7, k in 1..8-n; besides, at alpha below 1, all steps.
+        ("num_steps=8,supervision=progressive,progressive_alpha=0.5", 8 + 6.25, 8 + 2.75),
+        ("train_depth=uniform,train_depth.max=15,backprop_steps=1", 8, 1),
+        ("halting=basic,act_max_steps=8", 8, 8),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("num_steps=8", 8, 8),
+                ("num_steps=8,backprop_steps=2", 8, 2),
+                ("num_steps=8,supervision=each,jit_compile=True", 8, 8),
+                ("num_steps=8,supervision=progressive,progressive_alpha=1.0", 3.5 + 2.75, 2.75),
+                ("train_depth=uniform,train_depth.max=15", 8, 8),
+                ("halting=pondernet,act_max_steps=8", 8, 8),
+                ("num_steps=3,steps_per_position=0.5", 8, 8),
+            )
+        ),
+    ],
+)
+def test_an_update_counts_every_step_of_a_loop(
+    hparams: str, forward: float, backward: float
+) -> None:
+    d, f, positions = 32, 64, BOARDS.positions
+    step = 2 * positions * (4 * d * d + 2 * 10 * d + 2 * d * f)
+    answers = 3 * 2 * positions * d * 9
+    expected = step * (forward + 2 * backward)
+    # Answers of every step, and halting units, are what remains; drawn depths are a mean of draws.
+    assert 0.98 * expected < flop_of(f"{SIZES},{hparams}") < 1.05 * expected + 8 * answers
+
+
+@pytest.mark.slow
+def test_loops_without_a_bound_are_counted() -> None:
+    def flop(model: str, length: int) -> float:
+        return flop_of("hidden_size=32", SPEC, BatchShape(2, length, length), model)
+
+    # A cell for each position, and for a neural GPU all positions as often as there are any.
+    assert flop("lstm", 20) == pytest.approx(2 * flop("lstm", 10), rel=0.1)
+    assert flop("neural_gpu", 20) == pytest.approx(4 * flop("neural_gpu", 10), rel=0.01)
+
+
+@pytest.mark.slow
+def test_the_transition_of_a_step_is_counted_once_for_its_step() -> None:
+    own = f"{SIZES},num_steps=4,supervision=each"
+    of_each_step = flop_of(own, model="conditional_universal_transformer")
+    assert of_each_step == pytest.approx(flop_of(own), rel=1e-6)
 
 
 OWN_PARTS = """

@@ -230,6 +230,10 @@ class Objective:
         """Whether anything is carried from one update to the next."""
         return self._carried is not None
 
+    def answers_of(self, features: Mapping[str, Any]) -> Sequence[Answer]:
+        """Returns the answers of an update that are supervised."""
+        return [Answer()] if self._answers is None else self._answers(features)
+
     def start(self, features: Mapping[str, Any]) -> Any:
         """Returns a replica's carry into the first update, given its features."""
         return () if self._carried is None else self._carried.start(features)
@@ -251,7 +255,7 @@ class Objective:
         counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}
         losses: dict[str, Any] = {}
         reported: dict[str, Any] = {}
-        for weight, further in [Answer()] if self._answers is None else self._answers(features):
+        for weight, further in self.answers_of(features):
             # A frame less stands between the command and the products.
             given = {**features, **further}
             if self._needs_details:

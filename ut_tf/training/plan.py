@@ -6,7 +6,9 @@
     plan.parameters, plan.seconds, plan.memory
 
 A user's cell or transition is measured as any other. An update that would take long is not run in
-full: a smaller batch is, and its time grows with the operations in the graphs of both.
+full: a smaller batch is, and its time grows with the operations in the graphs of both. Where depth
+is drawn, operations and time are those of the mean depth; under dynamic halting the operations are
+those of all steps, and the time is that of a new model, whose positions halt as they do.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -28,6 +30,7 @@ from ut_tf.factories import make_model
 from ut_tf.models.bounded import TooLargeError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.distribution import Workers
+from ut_tf.training.objective import Objective
 from ut_tf.training.optimizer import make_optimizer
 from ut_tf.training.step import TrainingStep
 
@@ -35,6 +38,30 @@ from ut_tf.training.step import TrainingStep
 # below two minutes.
 _LONGEST_UPDATE = 25.0
 _FLOAT = 4
+# Of the depth of an update, where it is drawn.
+_DRAWS = 2048
+_LOOPS = ("While", "StatelessWhile")
+_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2")
+# The input or output that is the filter, [height, width, channels, ...], and the other side.
+_CONVOLUTIONS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "Conv2D": lambda operation: (operation.inputs[1], operation.outputs[0]),
+    "Conv2DBackpropInput": lambda operation: (operation.inputs[1], operation.inputs[2]),
+    "Conv2DBackpropFilter": lambda operation: (operation.outputs[0], operation.inputs[2]),
+}
+
+
+class LoopSteps(NamedTuple):
+    """How often the bodies of a graph's loops run.
+
+    Fields:
+      bounded: of loops whose bound is in the graph; None: as often as that.
+      unbounded: of all others.
+      taken: of those of them that were counted, by name.
+    """
+
+    bounded: float | None = None
+    unbounded: float = 1.0
+    taken: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -63,7 +90,8 @@ class TrainingPlan:
 
     Args:
       parameters: of each part of the model.
-      flop: of an update: its matrix products.
+      flop: of an update: its matrix products and convolutions, at the mean of a drawn depth and
+        with all steps of dynamic halting.
       seconds: of an update.
       measured: the batch of which `seconds` was measured.
       typical: the batch of which it is.
@@ -71,6 +99,7 @@ class TrainingPlan:
       memory: bytes at that batch, on one device; None: the allocator does not count them.
       kept: of these, what is there from the first update to the last: weights, the optimizer's
         moments, averages, sums of gradients.
+      halts: whether positions may take fewer steps than `flop` counts.
     """
 
     parameters: dict[str, int]
@@ -81,6 +110,7 @@ class TrainingPlan:
     largest: BatchShape
     memory: float | None
     kept: int
+    halts: bool
 
 
 class RandomTraining:
@@ -107,13 +137,39 @@ class RandomTraining:
         }
         self._step = TrainingStep(self.model, self.optimizer, hparams, self._workers, signature)
         self._accumulated = hparams.training.accumulate_steps
+        self._draw = _drawn_steps(
+            self.model, self._step.objective, self.features(BatchShape(1, 2, 2))
+        )
 
-    def graph(self, batch: BatchShape) -> Any:
-        """Returns the tf.Graph of an update on a batch of just this shape."""
+    def graph(self, batch: BatchShape) -> tuple[Any, LoopSteps]:
+        """Returns the tf.Graph of an update on a batch of just this shape, in which no step leaves
+        positions out, and the steps of its loops, at the mean of a drawn depth. Where the graph
+        does not bound them, an update counts them.
+        """
         features = self.features(batch)
         (carry,) = self._step.start([features])
-        function = tf.function(self._step._run_whole, autograph=False)
-        return function.get_concrete_function(features, carry).graph
+        function = tf.function(self._counted, autograph=False)
+        skipping = [
+            layer for layer in self.model._flatten_layers() if hasattr(layer, "halting_compute")
+        ]
+        before = [layer.halting_compute for layer in skipping]
+        try:
+            for layer in skipping:
+                layer.halting_compute = "dense"
+            counted = function.get_concrete_function(features, carry)
+        finally:
+            for layer, compute in zip(skipping, before, strict=True):
+                layer.halting_compute = compute
+        if self._draw is not None:
+            return counted.graph, LoopSteps(*self._draw(range(1, _DRAWS + 1)))
+        if all(map(_bound, _loops(counted.graph))):
+            return counted.graph, LoopSteps()
+        taken = {name: int(count) for name, count in function(features, carry).items()}
+        return counted.graph, LoopSteps(taken=taken)
+
+    def drawn_steps(self) -> LoopSteps | None:
+        """Returns the steps of the update before, where they were drawn."""
+        return self._draw and LoopSteps(*self._draw([int(self.optimizer.iterations)]))
 
     def update(self, batch: BatchShape) -> Any:
         """Updates the weights by a batch for each replica; waits for the end and returns the
@@ -139,6 +195,12 @@ class RandomTraining:
             for name, (shape, size) in shapes.items()
         }
         return {**features, "weight": tf.ones([*self._front, batch.examples])}
+
+    def _counted(self, features: Any, carry: Any) -> dict[str, Any]:
+        """Updates the weights; returns how often each loop has run its body, int32 []."""
+        self._step._run_whole(features, carry)
+        loops = _loops(tf.compat.v1.get_default_graph())
+        return {loop.name: loop.outputs[0] for loop in loops}
 
     @property
     def _front(self) -> list[int]:
@@ -197,6 +259,7 @@ def make_plan(
         largest=largest,
         memory=kept + memory * largest.positions / measured.positions if memory else None,
         kept=kept,
+        halts=trained.model.ponder_weight is not None,
     )
 
 
@@ -207,56 +270,115 @@ def _measure(
     batch; bytes of it that are not there between updates).
     """
     small = BatchShape(max(1, typical.examples // 16), typical.length, typical.target_length)
-    seconds, memory, steps = _timed(trained, small)
-    flop = graph_flop(trained.graph(small), steps)
+    graph, steps = trained.graph(small)
+    flop = graph_flop(graph, steps)
+
+    def timed(batch: BatchShape) -> tuple[float, float]:
+        seconds, memory = _timed(trained, batch)
+        drawn = trained.drawn_steps()
+        return seconds if drawn is None else seconds * flop / graph_flop(graph, drawn), memory
+
+    seconds, memory = timed(small)
     whole = flop * typical.examples / small.examples
     # Few examples use the processor badly: as many as there is time for are measured.
     examples = min(typical.examples, int(small.examples * _LONGEST_UPDATE / seconds))
     if examples <= small.examples:
         return small, seconds, (flop, whole), memory
     larger = BatchShape(examples, typical.length, typical.target_length)
-    seconds, memory, _ = _timed(trained, larger)
+    seconds, memory = timed(larger)
     return larger, seconds, (flop * examples / small.examples, whole), memory
 
 
-def _timed(trained: RandomTraining, batch: BatchShape) -> tuple[float, float, int]:
-    """Returns (seconds of the second update; bytes at its peak beyond those before it; recurrent
-    steps that it took).
-    """
-    report = trained.update(batch)
+def _timed(trained: RandomTraining, batch: BatchShape) -> tuple[float, float]:
+    """Returns (seconds of the second update; bytes at its peak beyond those before it)."""
+    trained.update(batch)
     device = "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
     tf.config.experimental.reset_memory_stats(device)
     before = tf.config.experimental.get_memory_info(device)["current"]
     begun = time.perf_counter()
-    report = trained.update(batch)
+    trained.update(batch)
     seconds = time.perf_counter() - begun
-    peak = tf.config.experimental.get_memory_info(device)["peak"]
-    taken = [steps for steps, count in enumerate(report.ponder_histogram) if count]
-    return seconds, peak - before, max(taken, default=1)
+    return seconds, tf.config.experimental.get_memory_info(device)["peak"] - before
 
 
-def graph_flop(graph: Any, steps: int) -> float:
-    """Returns the FLOP of the matrix products in a graph and in the functions that it calls.
+def _drawn_steps(
+    model: Any, objective: Objective, features: dict[str, Any]
+) -> Callable[[Sequence[int]], tuple[float, float]] | None:
+    """Returns the function that gives the steps which updates, by their numbers, draw in the mean:
+    with gradient and before it; None: nothing is drawn.
+    """
+    depths = (getattr(layer, "train_depth", None) for layer in model._flatten_layers())
+    depth = next((depth for depth in depths if depth is not None), None)
+
+    def draw(number: Any) -> Any:
+        seed = tf.stack([tf.constant(0, tf.int64), number])
+        if depth is not None:
+            return tf.stack(depth.draw(seed))
+        answers = objective.answers_of({**features, "update": seed})
+        drawn = [each.features["drawn_steps"] for each in answers if "drawn_steps" in each.features]
+        return drawn[0] if drawn else None
+
+    def mean(numbers: Sequence[int]) -> tuple[float, float]:
+        given = tf.constant(list(numbers), tf.int64)
+        drawn = tf.function(lambda: tf.map_fn(draw, given, fn_output_signature=tf.int32))()
+        without, with_gradient = drawn.numpy().mean(0)
+        return float(with_gradient), float(without)
+
+    return None if draw(tf.constant(1, tf.int64)) is None else mean
+
+
+def graph_flop(graph: Any, steps: LoopSteps) -> float:
+    """Returns the FLOP of the matrix products and convolutions in a graph and in the functions that
+    it calls; of a choice among functions, that of the largest.
 
     Args:
       graph: tf.Graph, of known shapes.
-      steps: how often the bodies of loops run.
+      steps: of its loops.
     """
+
+    def inside(function: Any) -> float:
+        return graph_flop(graph._get_function(function.name).graph, steps)
+
     total = 0.0
     for operation in graph.get_operations():
         kind = operation.type
-        if kind in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
+        if kind in _PRODUCTS:
             name = "transpose_a" if kind == "MatMul" else "adj_x"
             inner = operation.inputs[0].shape[-2 if operation.get_attr(name) else -1]
-            result = operation.outputs[0].shape.num_elements()
-            # Rows of active positions are not known before.
-            total += 2.0 * (result or 0) * (inner or 0)
+            total += 2.0 * (operation.outputs[0].shape.num_elements() or 0) * (inner or 0)
+        elif kind in _CONVOLUTIONS:
+            window, result = _CONVOLUTIONS[kind](operation)
+            sizes = (window.shape[:3].num_elements(), result.shape.num_elements())
+            total += 2.0 * (sizes[0] or 0) * (sizes[1] or 0)
         elif kind in ("PartitionedCall", "StatefulPartitionedCall"):
-            total += graph_flop(graph._get_function(operation.get_attr("f").name).graph, steps)
-        elif kind in ("While", "StatelessWhile"):
-            body = graph._get_function(operation.get_attr("body").name).graph
-            total += steps * graph_flop(body, steps)
+            total += inside(operation.get_attr("f"))
+        elif kind in ("If", "StatelessIf"):
+            branches = (operation.get_attr(name) for name in ("then_branch", "else_branch"))
+            total += max(map(inside, branches))
+        elif kind in ("Case", "StatelessCase"):
+            total += max(map(inside, operation.get_attr("branches")))
+        elif kind in _LOOPS:
+            total += _repeats(operation, steps) * inside(operation.get_attr("body"))
     return total
+
+
+def _repeats(loop: Any, steps: LoopSteps) -> float:
+    bound = _bound(loop)
+    if bound is None:
+        return steps.taken.get(loop.name, steps.unbounded)
+    return bound if steps.bounded is None else steps.bounded
+
+
+def _bound(loop: Any) -> int | None:
+    """Returns how often a loop's body runs at most, where the graph says it; that of a loop for the
+    gradient is that of the loop whose gradient it is.
+    """
+    bound = tf.get_static_value(loop.inputs[1])
+    return None if bound is None or bound < 0 else int(bound)
+
+
+def _loops(graph: Any) -> list[Any]:
+    return [operation for operation in graph.get_operations() if operation.type in _LOOPS]
 
 
 def largest_batch(
