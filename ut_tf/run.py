@@ -355,14 +355,15 @@ class Run(RunConfig):
         """
         if self.spec is None:
             raise UserError(
-                f"the run in {self.output_dir} has no prepared data yet: train it first with"
-                " ut-trainer."
+                f"the run in {self.output_dir} has no prepared data yet: train it with ut-trainer."
             )
         if most_parameters is None:
             # Others may have written them.
             count = count_parameters if self.is_saved_model else stored_numbers
             most_parameters = count(self.output_dir)
         model = make_model(self.hparams, self.spec, self.seed, most_parameters)
+        if getattr(self.hparams.network, "eval_select", None) == "verifier":
+            model.verifier = self.make_problem().solves
         if model.sees_later_targets:
             _warn_sees_later_targets(self.output_dir)
         return model

@@ -11,6 +11,7 @@ digits of each training puzzle are exchanged anew, as (seed, epoch) decide.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,6 +102,15 @@ class Sudoku(Problem):
         """Tokens with aligned targets over one vocabulary: padding, end, blank, the digits."""
         del data_dir
         return aligned_spec(1 + self.size.digits)
+
+    def solves(self, features: Mapping[str, Any], answers: Any) -> Any:
+        """Whether all clues are kept, and no digit stands twice in a row, a column or a box."""
+        clues = tf.cast(features["inputs"], answers.dtype)
+        kept = tf.reduce_all((clues == BLANK_ID) | (clues == answers), 1)
+        first, second, _ = zip(*self.size.pairs, strict=True)
+        differ = tf.gather(answers, first, axis=1) != tf.gather(answers, second, axis=1)
+        digits = tf.reduce_all((answers > BLANK_ID) & (answers <= BLANK_ID + self.size.digits), 1)
+        return kept & digits & tf.reduce_all(differ, 1)
 
     def is_prepared(self, data_dir: Path) -> bool:
         """Whether the puzzles are in `data_dir`."""

@@ -202,10 +202,33 @@ def test_what_deep_supervision_needs() -> None:
     with pytest.raises(UserError, match="input_injection=none shows"):
         made(random_model(spec=ALIGNED, num_steps=2))
     injected = random_model(spec=ALIGNED, num_steps=2, input_injection="add")
-    with pytest.raises(UserError, match="replace_by=q reads Q values"):
+    with pytest.raises(UserError, match="replace_by=q and q_continue_weight read"):
         made(injected)
     with pytest.raises(UserError, match="stablemax has no label_smoothing"):
         made(injected, replace_by="end", loss="stablemax", label_smoothing=0.1)
+
+
+def test_the_value_of_going_on_is_that_of_one_more_step() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model, q_continue_weight=0.5, supervision_steps=2, halt_exploration=0)
+    carries = updates(deep, 2)
+    for number in range(2):
+        features, carry = batch(number), carries[number]
+        sums, after = deep.sums(features, deep.counts(features, carry), carry)
+        held = {"inputs": after["inputs"], "carry": after["carry"]}
+        more = model(held, training=True, return_details=True)[1].encoder.q_values.numpy()
+        target = np.where(after["steps"] == 2, more[:, 0], more.max(1))
+        before = model(
+            {"inputs": after["inputs"], "carry": carry["carry"], "fresh": carry["halted"]},
+            training=True,
+            return_details=True,
+        )[1].encoder.q_values.numpy()
+        p = 1 / (1 + np.exp(-target))
+        own = 1 / (1 + np.exp(-before[:, 1]))
+        expected = -0.5 * np.mean(p * np.log(own) + (1 - p) * np.log(1 - own))
+        assert float(sums.losses["q_continue_loss"]) == pytest.approx(expected, rel=1e-4)
+        halted = (before[:, 0] > before[:, 1]) | (after["steps"] == 2)
+        np.testing.assert_array_equal(after["halted"], halted)
 
 
 def test_batches_of_different_sizes_are_refused() -> None:

@@ -89,6 +89,10 @@ class TrainingConfig(Config):
     """Share of the examples that Q values let go only after a drawn number of updates."""
     q_loss_weight: float = option(0.5, at_least=0, only_with=_DEEP)
     """Weight in the loss of the cross entropy of the Q values."""
+    q_continue_weight: float = option(0.0, at_least=0, only_with=_DEEP)
+    """Weight of the cross entropy of the Q value of going on, whose target comes from one more step
+    (HRM: 0.5); above 0 an example halts where its Q value of halting is the greater one.
+    """
     loss: Literal["softmax", "stablemax"] = option("softmax", only_with=_DEEP)
     """What makes probabilities of logits in training (stablemax: HRM, TRM)."""
     loss_scale: Literal["none", "dynamic"] | None = option(None)

@@ -84,6 +84,10 @@ class Problem(ABC):
     """The evaluation method, of a problem that is judged on its whole test split."""
     group_by: ClassVar[str | None] = None
     """The feature that groups the test examples (``EvaluationSet``)."""
+    solves: Callable[[Mapping[str, Any], Any], Any] | None = None
+    """Makes bool [batch] of features and answers, ids int32 [batch, length]: whether these solve
+    their inputs by the rules of the problem alone; None: it has no such rules.
+    """
     validated: ClassVar[int] = 0
     """Validation examples judged during training at most, evenly spaced; 0: all."""
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {}

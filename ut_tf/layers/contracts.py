@@ -50,6 +50,10 @@ class StackInputs:
       to_depth: ``GivenDepth`` in the place of the depth of evaluation, or None.
       fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
       puzzles: int32 [batch], whose vectors a memory has, or None.
+      feedback: makes [..., hidden_size] of the probabilities that `head` gives each position; it is
+        added to the state before the next step. None: nothing is.
+      keys: int64 [batch], numbers of the examples, from which initial states are drawn; None: their
+        places in the batch.
     """
 
     symbol_mask: Any = None
@@ -66,6 +70,8 @@ class StackInputs:
     to_depth: Any = None
     puzzles: Any = None
     fresh: Any = None
+    keys: Any = None
+    feedback: Callable[[Any], Any] | None = None
 
     def replace(self, **fields: Any) -> StackInputs:
         """Returns the same with other values of some fields."""

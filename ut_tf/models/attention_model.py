@@ -44,6 +44,9 @@ class AttentionModel(EncoderDecoder):
     and a cache of keys and values.
     """
 
+    feedback: Any = None
+    """``Linear`` of the probabilities that each position answers with after a step, or None."""
+
     def make_stack(self, causal: bool, with_memory: bool, name: str) -> Stack:
         """Makes the ``contracts.Stack`` of the encoder or the decoder.
 
@@ -66,6 +69,12 @@ class AttentionModel(EncoderDecoder):
         """
         del lengths, training
         return None
+
+    def example_keys(self, ids: Any, options: CallOptions) -> Any:
+        """Returns int64 [batch], numbers of examples by their ids, from which states are drawn;
+        default: None.
+        """
+        del ids, options
 
     @property
     def cache_offset(self) -> int:
@@ -170,6 +179,8 @@ class AttentionModel(EncoderDecoder):
                 head,
                 options.update,
                 puzzles=options.puzzles,
+                keys=self.example_keys(ids, options),
+                feedback=self.feedback,
                 **({} if self.has_decoder else _answering(options)),
                 to_depth=options.to_depth,
             ),
@@ -219,6 +230,7 @@ class AttentionModel(EncoderDecoder):
             options.observer,
             self.token_logits,
             options.update,
+            keys=self.example_keys(targets[:, :0], options),
             **_answering(options),
             to_depth=options.to_depth,
         )

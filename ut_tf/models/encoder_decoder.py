@@ -196,6 +196,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             given.get("to_depth"),
             given.get("puzzles"),
             given.get("fresh"),
+            given.get("restart"),
         )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None

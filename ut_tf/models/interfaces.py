@@ -103,6 +103,7 @@ class CallOptions(NamedTuple):
       to_depth: GivenDepth of all stacks, in the place of the evaluation's; or None.
       fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
       puzzles: int32 [batch], whose vectors the encoder's memory has, or None.
+      restart: int64 [batch], which of several initial states an example has; None: the first.
     """
 
     training: bool = False
@@ -115,6 +116,7 @@ class CallOptions(NamedTuple):
     to_depth: Any = None
     puzzles: Any = None
     fresh: Any = None
+    restart: Any = None
 
 
 def fixed_depth(

@@ -8,6 +8,8 @@ In every update, for each row of the batch::
     loss   = cross entropy + q_loss_weight * BCE(q_halt, whether every answer of the row is right)
     halted = steps = supervision_steps, or as ``replace_by`` decides
 
+HRM adds q_continue_weight * BCE(q_continue, σ(max(q_halt, q_continue) after one more step)).
+
 An example that has not halted keeps its row: the row of the batch that has come is left out
 (``replacement=slot``). The states are carried without their gradient.
 
@@ -53,9 +55,10 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
             "supervision=deep goes on from states, and input_injection=none shows the later updates"
             " no inputs: choose an input_injection, or H_cycles."
         )
-    if training.replace_by == "q" and not network.q_head:
+    if (training.replace_by == "q" or training.q_continue_weight) and not network.q_head:
         raise UserError(
-            "replace_by=q reads Q values: set q_head=True, or replace_by=random or end."
+            "replace_by=q and q_continue_weight read Q values: set q_head=True, or"
+            " replace_by=random or end and q_continue_weight=0."
         )
     if training.loss == "stablemax" and training.label_smoothing:
         raise UserError(
@@ -63,9 +66,12 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
             " label_smoothing=0."
         )
     terms: list[Any] = [RowCrossEntropy(training.loss, training.label_smoothing)]
+    # Before the model is called once more.
+    terms.append(LayerLosses(model, shares))
     if network.q_head:
         terms.append(QLoss(training.q_loss_weight))
-    terms.append(LayerLosses(model, shares))
+    if training.q_continue_weight:
+        terms.append(QContinueLoss(model, training))
     return Supervision(tuple(terms), HeldExamples(model, training))
 
 
@@ -124,6 +130,38 @@ class QLoss:
         return Sums({"q_loss": self._weight * total}, {})
 
 
+class QContinueLoss:
+    """The weighted mean over rows of the binary cross entropy of the Q value of going on (HRM). Its
+    target is σ of the higher Q value after one more step, of the last step that of halting.
+
+    Args:
+      model: Universal Transformer.
+      training: TrainingConfig with the fields of deep supervision.
+    """
+
+    needs_details = True
+
+    def __init__(self, model: Any, training: TrainingConfig) -> None:
+        self._model = model
+        self._weight = training.q_continue_weight
+        self._most = training.supervision_steps
+
+    def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        return {_ROWS: tf.reduce_sum(features["weight"])}
+
+    def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
+        fields, details = call.features, call.details.encoder
+        carry = tf.nest.map_structure(tf.stop_gradient, tuple(details.carry))
+        further = {"carry": carry, "fresh": tf.zeros_like(fields["fresh"])}
+        _, after = self._model({**fields, **further}, training=True, return_details=True)
+        halt, go_on = tf.unstack(tf.stop_gradient(after.encoder.q_values), axis=1)
+        is_last = fields["steps"] + 1 >= self._most
+        target = tf.sigmoid(tf.where(is_last, halt, tf.maximum(halt, go_on)))
+        each = tf.nn.sigmoid_cross_entropy_with_logits(target, details.q_values[:, 1])
+        total = tf.reduce_sum(each * fields["weight"]) / counts[_ROWS]
+        return Sums({"q_continue_loss": self._weight * total}, {})
+
+
 class HeldExamples:
     """The examples that rows keep, with their states: a ``Carried``.
 
@@ -138,6 +176,7 @@ class HeldExamples:
         self._by = training.replace_by
         self._after = training.replace_after
         self._exploration = training.halt_exploration
+        self._compares = training.q_continue_weight > 0
 
     def start(self, features: Mapping[str, Any]) -> Any:
         """Rows that have all halted, so that the first update replaces every one."""
@@ -181,7 +220,8 @@ class HeldExamples:
         least = 2 + tf.cast(draws[:, 1] * (self._most - 1), tf.int32)
         explores = draws[:, 0] < self._exploration
         allowed = tf.logical_or(tf.logical_not(explores), steps >= least)
-        return tf.logical_and(call.details.encoder.q_values[:, 0] > 0, allowed)
+        halt, go_on = tf.unstack(call.details.encoder.q_values, axis=1)
+        return tf.logical_and(halt > (go_on if self._compares else 0.0), allowed)
 
 
 def rows_are_right(call: Call) -> Any:

@@ -167,6 +167,16 @@ def _draws(depth: TrainDepth, count: int = 4000) -> np.ndarray:
     return np.array([draw(tf.constant(number, tf.int64)) for number in range(count)])
 
 
+def test_a_hyperparameter_gives_a_depth_its_options() -> None:
+    config = UniversalTransformerConfig().override(
+        "train_depth=uniform,train_depth.min=3,train_depth.max=5"
+    )
+    depth = make_recurrence(config).train_depth
+    assert isinstance(depth, Uniform) and (depth.min, depth.max_steps) == (3, 5)
+    config = UniversalTransformerConfig().override("train_depth=lognormal_poisson")
+    assert make_recurrence(config).train_depth.mean == 32
+
+
 def test_lognormal_poisson_has_the_moments_of_its_equation() -> None:
     draws = _draws(LogNormalPoisson(backprop_steps=8, mean=32.0, sigma=0.5, max=0))
     total = draws.sum(1)

@@ -128,3 +128,25 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         Sudoku(4, test_puzzles=0)
     with pytest.raises(UserError, match="is not prepared"):
         Sudoku(4).examples("test", tmp_path)
+
+
+def test_answers_are_checked_by_the_rules_alone(prepared: tuple[Sudoku, Path]) -> None:
+    problem, data_dir = prepared
+    row = rows_of(problem, data_dir, "test")[0]
+    right = row["targets"]
+    n = problem.size.digits
+    blank = int(np.flatnonzero(row["inputs"] == BLANK_ID)[0])
+    clue = int(np.flatnonzero(row["inputs"] != BLANK_ID)[0])
+    wrong = right.copy()
+    wrong[blank] = right[blank] % (n + 2) + 1 if right[blank] == n + 2 else right[blank] + 1
+    exchanged = np.where(right == right[clue], -1, right)
+    other = 3 if right[clue] != 3 else 4
+    exchanged = np.where(exchanged == other, right[clue], exchanged)
+    exchanged = np.where(exchanged == -1, other, exchanged)
+    unfinished = right.copy()
+    unfinished[blank] = BLANK_ID
+    answers = np.stack([right, wrong, exchanged, unfinished])
+    inputs = np.repeat(row["inputs"][None], 4, 0)
+    assert is_grid(problem.size, exchanged)
+    found = problem.solves({"inputs": tf.constant(inputs)}, tf.constant(answers))
+    assert found.numpy().tolist() == [True, False, False, False]

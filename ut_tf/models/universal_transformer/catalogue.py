@@ -59,6 +59,8 @@ UNIFORM = {
     "max": option(16, "the most steps", at_least=1),
 }
 
+NOISE = {"stddev": option(1.0, "deviation of the numbers, cut off at three of them", above=0)}
+
 TRAIN_DEPTHS = {
     "fixed": Entry(f"{_DEPTHS}:fixed", "the same in every update"),
     "lognormal_poisson": Entry(
@@ -88,6 +90,14 @@ INITIAL_STATES = {
     "zeros": Entry(f"{_INITIAL}:ZeroState", "zeros"),
     "learned": Entry(f"{_INITIAL}:LearnedState", "a trained vector"),
     "fixed": Entry(f"{_INITIAL}:FixedState", "a vector that is drawn once"),
+    "noise": Entry(
+        f"{_INITIAL}:NoiseState",
+        "drawn for each example and position; Huginn's, EqR's",
+        attributes={
+            "draws": True,
+            "options": NOISE,
+        },
+    ),
 }
 
 _READS_LOGITS = {"reads_logits": True}
@@ -115,6 +125,11 @@ EXIT_RULES = {
         f"{_EXITS}:LikelyDivergence",
         "kl_reverse over the likely symbols, Huginn's",
         attributes=_READS_LOGITS,
+    ),
+    "q": Entry(
+        f"{_EXITS}:QHalts",
+        "the Q value of halting is positive, of the whole example; HRM's, TRM's",
+        attributes={"reads_q_values": True},
     ),
     "cosine": Entry(f"{_EXITS}:Cosine", "the state hardly turns any more, Huginn's"),
     "argmax_stable": Entry(

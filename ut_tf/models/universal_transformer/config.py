@@ -53,7 +53,18 @@ class RecurrenceConfig(StepsConfig):
     """
     initial_state: str = option("inputs", names_of="initial_states")
     """Where the state begins: inputs, zeros, learned (a trained vector), fixed (a vector that is
-    drawn once); all but inputs need an input_injection.
+    drawn once), noise (drawn for each example and position); all but inputs need an
+    input_injection.
+    """
+    eval_noise_seed: int = option(0, at_least=0, in_use=True)
+    """From which the noise of initial_state=noise is drawn in use."""
+    eval_restarts: int = option(1, at_least=1, at_most=1000, in_use=True)
+    """Answers in use from so many drawn initial states, of which eval_select chooses one."""
+    eval_select: Literal["residual", "q", "vote", "verifier"] = option(
+        "residual", only_with=unless("eval_restarts", 1), in_use=True
+    )
+    """The answer chosen: of the state that changes least in the last step, of the highest Q value
+    of halting, the most frequent one, or the first that passes the problem's check.
     """
     H_cycles: int = option(0, at_least=0, is_structure=True)
     """Of a step of two levels (TRM, HRM), how often the high state moves; 0: there is one level."""
@@ -89,6 +100,10 @@ class RecurrenceConfig(StepsConfig):
     """
     mix_filter_size: int = option(512, at_least=1, only_with=unless("mix_positions", 0))
     """Width of either half of its inner layer."""
+    prediction_feedback: bool = option(False)
+    """Whether the probabilities that a state answers with, by a matrix, are added to it before the
+    next step; of problems with an answer at each position.
+    """
     q_head: bool = option(False)
     """Whether two values of halting and going on are read from the first position (HRM, TRM)."""
     recurrence_layers: int = option(1, at_least=1, is_structure=True)

@@ -30,10 +30,12 @@ class ExitRule:
 
     Attributes:
       reads_logits: whether the rule asks for logits.
+      reads_q_values: whether it asks for Q values, float32 [batch, 2], in their place.
       default_threshold: see above.
     """
 
     reads_logits: ClassVar[bool] = False
+    reads_q_values: ClassVar[bool] = False
     default_threshold: ClassVar[float] = 0.0
 
     def __init__(self, eval_exit_threshold: float | None = None) -> None:
@@ -284,3 +286,24 @@ class EqualArgmax(StableArgmax):
     ) -> tuple[Any, Any]:
         _, (best, count) = super().check(step, states, carried, logits)
         return tf.cast(count - 1, tf.float32) >= self.threshold, (best, count)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class QHalts(ExitRule):
+    """``eval_exit="q"``: 1 - σ(q) < threshold, with q the example's Q value of halting (HRM, TRM).
+    All positions of an example exit together.
+    """
+
+    reads_q_values = True
+    default_threshold = 0.5
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return tf.zeros_like(states[..., 0], tf.bool)
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, states
+        halts = tf.sigmoid(-logits()[:, :1]) < self.threshold
+        return tf.logical_or(halts, tf.zeros_like(carried)), carried

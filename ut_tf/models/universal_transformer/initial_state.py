@@ -6,6 +6,7 @@
     zeros     0
     learned   a trained vector, the same at all positions
     fixed     a vector that is drawn once and not trained (TRM, HRM)
+    noise     numbers that are drawn for each example and position (Huginn, EqR)
 
 One of your own subclasses ``InitialState``, is registered with ``registry.register_initial_state``
 and chosen by ``initial_state``. All but the first need an ``input_injection``.
@@ -13,10 +14,13 @@ and chosen by ``initial_state``. All but the first need an ``input_injection``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
+
+from ut_tf.models.universal_transformer.noise import truncated_normal
 
 
 class InitialState(keras.layers.Layer):  # type: ignore[misc]
@@ -24,13 +28,33 @@ class InitialState(keras.layers.Layer):  # type: ignore[misc]
 
     Call arguments:
       inputs: [..., hidden_size], embedded.
+      keys: int64 [batch], numbers of the examples, where it ``draws``.
 
     Returns:
       [..., hidden_size] in the inputs' dtype, the state before the first step.
+
+    Attributes:
+      draws: whether the state is drawn for each example.
     """
+
+    draws: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+
+
+def drawing(state: InitialState, keys: Any) -> Callable[[Any], Any]:
+    """Returns the function of the inputs that makes the state, given the keys, int64 [batch], of
+    the examples; None: they are numbered.
+    """
+    if not state.draws:
+        return state
+
+    def draw(inputs: Any) -> Any:
+        numbers = tf.range(tf.shape(inputs, tf.int64)[0]) if keys is None else keys
+        return state(inputs, keys=numbers)
+
+    return draw
 
 
 def of_inputs() -> None:
@@ -69,3 +93,26 @@ class FixedState(LearnedState):
     """A vector that is drawn once and never trained; checkpoints hold it."""
 
     trains = False
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class NoiseState(InitialState):
+    """Normal numbers, cut off at three deviations: drawn for each example and position, in training
+    anew for each update.
+
+    Args:
+      stddev: their deviation (EqR: 1; Huginn: sqrt(2 / 5) where embeddings have deviation 1).
+    """
+
+    draws = True
+
+    def __init__(self, stddev: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stddev = stddev
+
+    def call(self, inputs: Any, keys: Any) -> Any:
+        noise = truncated_normal(keys, tf.shape(inputs)[1], inputs.shape[-1])
+        return tf.cast(self.stddev * noise, inputs.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "stddev": self.stddev}

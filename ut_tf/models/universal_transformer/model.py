@@ -14,22 +14,35 @@ layers stand around it; all else it shares with the other models (``attention_mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
 from ut_tf import registry
-from ut_tf.layers.recurrence_details import RecurrenceDetails
+from ut_tf.errors import UserError
+from ut_tf.layers.linear import Linear
+from ut_tf.layers.recurrence_details import GivenDepth, Observer, RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
+from ut_tf.models.interfaces import CallOptions
 from ut_tf.models.memory_transformer.memory import MemoryStack
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
 from ut_tf.models.universal_transformer.mixed import MixedStack
+from ut_tf.models.universal_transformer.noise import example_keys
 from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
+from ut_tf.models.universal_transformer.restarts import (
+    Verifier,
+    chosen,
+    restart_numbers,
+    tiled,
+)
+
+# Seeds and restarts share one number.
+_MOST_RESTARTS = 2**20
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -40,6 +53,65 @@ class UniversalTransformer(AttentionModel):
 
     config_class: ClassVar[type] = UniversalTransformerConfig
     with_step_transitions: ClassVar[bool] = False
+    verifier: Verifier | None = None
+    """The check of ``eval_select="verifier"``, from the problem."""
+
+    def make_parts(self) -> None:
+        super().make_parts()
+        # For calls without the number of the update, as in ``fit``.
+        self.noise_seeds = keras.random.SeedGenerator() if self._draws_states else None
+        if self.network.prediction_feedback:
+            # At first there is none.
+            policy = self.dtype_policy.name
+            width = self.network.hidden_size
+            self.feedback = Linear(width, False, "zeros", name="feedback", dtype=policy)
+            self.feedback.build((None, self.spec.target_vocab_size))
+
+    def call(
+        self,
+        features: dict[str, Any],
+        training: bool = False,
+        return_details: bool = False,
+        return_attention: bool = False,
+        observer: Observer | None = None,
+    ) -> Any:
+        restarts = self.network.eval_restarts
+        if not training and restarts > 1 and "restart" not in features:
+            features = {**features, "restart": self._best_restart(features, restarts)}
+        return super().call(features, training, return_details, return_attention, observer)
+
+    def _best_restart(self, features: Mapping[str, Any], restarts: int) -> Any:
+        """Returns int64 [batch], the restart that ``eval_select`` chooses."""
+        select = self.network.eval_select
+        if select == "verifier" and self.verifier is None:
+            raise UserError(
+                "eval_select=verifier needs a problem that checks answers, such as sudoku_4x4:"
+                " choose residual, q or vote."
+            )
+        batch = tf.shape(features["inputs"])[0]
+        depth = GivenDepth(tf.constant(self.max_steps(training=False)))
+        several = tiled(features, restarts)
+        further = {"restart": restart_numbers(batch, restarts), "to_depth": depth}
+        logits, details = super().call({**several, **further}, return_details=True)
+        rows = chosen(select, restarts, logits, details.encoder, several, self.verifier)
+        return tf.cast(rows // batch, tf.int64)
+
+    def example_keys(self, ids: Any, options: CallOptions) -> Any:
+        if not self._draws_states:
+            return None
+        if not options.training:
+            restart = 0 if options.restart is None else options.restart
+            return example_keys(ids, self.network.eval_noise_seed * _MOST_RESTARTS + restart)
+        seed = options.update
+        if seed is None:
+            assert self.noise_seeds is not None
+            seed = tf.cast(self.noise_seeds.next(), tf.int64)
+        return example_keys(ids, example_keys(seed[None], 0)[0])
+
+    @property
+    def _draws_states(self) -> bool:
+        name = self.network.initial_state
+        return bool(registry.initial_states.attribute(name, "draws", False))
 
     def mistakes(self) -> list[str]:
         mistakes, network = super().mistakes(), self.network
@@ -54,6 +126,20 @@ class UniversalTransformer(AttentionModel):
                 f" example has one answer (a {self.spec.targets}): use"
                 " eval_exit=state_difference or acceleration"
             )
+        if network.prediction_feedback and self.spec.targets != "aligned":
+            mistakes.append(
+                "prediction_feedback=True needs an answer at each position of the inputs, as of"
+                f" Sudoku, and this problem has targets={self.spec.targets!r}: leave it out"
+            )
+        if network.eval_exit == "q" and not network.q_head:
+            mistakes.append("eval_exit=q reads Q values: it needs q_head=True")
+        if network.eval_restarts > 1 and (self.has_decoder or not self._draws_states):
+            mistakes.append(
+                f"eval_restarts={network.eval_restarts} needs initial_state=noise and a problem"
+                " without a decoder: set it to 1"
+            )
+        if network.eval_restarts > 1 and network.eval_select == "q" and not network.q_head:
+            mistakes.append("eval_select=q needs q_head=True: choose residual or vote")
         if network.memory_tokens and not self.has_encoder:
             mistakes.append(
                 f"memory_tokens={network.memory_tokens} stand in front of an encoder's inputs, and"
@@ -78,6 +164,7 @@ class UniversalTransformer(AttentionModel):
             and self._halting().works_incrementally
             and not self.network.steps_per_position
             and not self.network.H_cycles
+            and not self._draws_states
             and self.network.position_shift == "none"
         )
 
@@ -109,7 +196,7 @@ class UniversalTransformer(AttentionModel):
         """Whether a call takes the feature "to_depth", a ``GivenDepth``."""
         stacks = [getattr(self, name, None) for name in ("encoder", "decoder")]
         recurrences = [getattr(stack, "recurrence", stack) for stack in stacks if stack is not None]
-        one_depth = not self.network.steps_per_position
+        one_depth = not self.network.steps_per_position and self.network.eval_restarts == 1
         return one_depth and all(part.goes_deeper for part in recurrences)
 
     def max_steps(self, training: bool) -> int:

@@ -183,6 +183,8 @@ class Recurrence(OptionalOutputs, Composite):
         watch = Watch(given.observer, given.return_attention, self.finish)
         counted = self.halting_unit.counted(mask)
         step = self.recurrent_step
+        if given.feedback is not None:
+            step.feedback = self._feedback(given.feedback, given.head)
         if given.to_depth is None:
             depth = self._depth(given, training)
         else:
@@ -224,7 +226,11 @@ class Recurrence(OptionalOutputs, Composite):
         """The carry before the first step of a call."""
         if given.to_depth is not None and given.to_depth.progress is not None:
             return Carry(*given.to_depth.progress.carry)
-        return step.begun(inputs, given.carry, given.fresh)
+        return step.begun(inputs, given.carry, given.fresh, given.keys)
+
+    def _feedback(self, feedback: Any, head: Any) -> Callable[[Any], Any]:
+        """Returns what is added to states before the next step, given what they answer with."""
+        return lambda states: feedback(tf.nn.softmax(head(self.finish(states))))
 
     def _to_depth(self, given: StackInputs, training: bool, counts_all: bool) -> ToDepth:
         if training or given.steps is not None or not self.goes_deeper:
@@ -399,6 +405,8 @@ class Recurrence(OptionalOutputs, Composite):
         """Returns the depth with an exit rule; `finish` makes the states that `head` reads from
         outputs.
         """
+        if rule.reads_q_values:
+            return EarlyExit(depth, rule, lambda outputs: self.q_head(outputs[:, 0]))
         if not rule.reads_logits:
             return EarlyExit(depth, rule, None)
         if head is None:
@@ -411,6 +419,8 @@ class Recurrence(OptionalOutputs, Composite):
     def _skips_halted(self, watch: Watch) -> bool:
         """Whether only active positions are computed; not where somebody watches all of them."""
         if self.halting_compute == "dense" or watch:
+            return False
+        if self.exit_rule is not None and self.exit_rule.reads_q_values:
             return False
         return can_skip_halted(self.recurrent_step, self.halting_unit) and not is_compiled_by_xla()
 

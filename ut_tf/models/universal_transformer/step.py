@@ -13,6 +13,7 @@ halted, ``position_loop.py`` over one new position. ``depth.py`` says how often.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -23,7 +24,7 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.linear import matmul
 from ut_tf.layers.transition import StepTransitions
 from ut_tf.models.universal_transformer.cells import BasicCell, step_argument
-from ut_tf.models.universal_transformer.initial_state import InitialState
+from ut_tf.models.universal_transformer.initial_state import InitialState, drawing
 from ut_tf.models.universal_transformer.injection import InputInjection
 
 
@@ -62,6 +63,9 @@ class RecurrentStep:
       initial_state: ``InitialState``, or None: the cell decides.
       outer_norm: norm of the new state, or None.
       state_update: share of the cell's result in the new state (arXiv 2605.21488's λ).
+
+    Attributes:
+      feedback: makes what is added to a state before the next step; None: nothing.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class RecurrentStep:
         self.initial_state = initial_state
         self.outer_norm = outer_norm
         self.state_update = state_update
+        self.feedback: Callable[[Any], Any] | None = None
 
     @property
     def layers(self) -> list[Any]:
@@ -88,25 +93,30 @@ class RecurrentStep:
         parts = [self.block, self.cell, self.coordinates, self.injection, self.outer_norm]
         return [part for part in parts if part is not None]
 
-    def start(self, inputs: Any) -> Carry:
-        """Returns the carry before the first step, of inputs [batch, length, hidden_size] or
-        [rows, hidden_size].
+    def start(self, inputs: Any, keys: Any = None) -> Carry:
+        """Returns the carry before the first step.
+
+        Args:
+          inputs: [batch, length, hidden_size] or [rows, hidden_size].
+          keys: int64 [batch], numbers of the examples, from which states are drawn.
         """
-        begin = self.cell.initial_state if self.initial_state is None else self.initial_state
+        begin: Callable[[Any], Any] = self.cell.initial_state
+        if self.initial_state is not None:
+            begin = drawing(self.initial_state, keys)
         return Carry(begin(inputs), self.cell.initial_memory(inputs))
 
-    def begun(self, inputs: Any, carry: Any, fresh: Any) -> Carry:
+    def begun(self, inputs: Any, carry: Any, fresh: Any, keys: Any) -> Carry:
         """Returns the carry before the first step of a call: `carry`, or from ``start`` where it is
         None and for the examples that are `fresh`, bool [batch] or None.
         """
         if carry is None:
-            return self.start(inputs)
+            return self.start(inputs, keys)
         given = Carry(*carry)
         if fresh is None:
             return given
         rows = tf.reshape(fresh, [-1, 1, 1])
         begun: Carry = tf.nest.map_structure(
-            lambda new, old: tf.where(rows, new, old), self.start(inputs), given
+            lambda new, old: tf.where(rows, new, old), self.start(inputs, keys), given
         )
         return begun
 
@@ -132,6 +142,7 @@ class RecurrentStep:
           with_trace: whether the trace holds anything. What a function of TensorFlow returns has a
             gradient, which takes time though it is zero.
         """
+        carry = self.fed(carry, index)
         block_input, memory = self.cell.block_input(carry.state, carry.memory, inputs, index)
         if self.injection is not None:
             block_input = self.injection(block_input, inputs)
@@ -145,6 +156,14 @@ class RecurrentStep:
         state = self.updated(carry.state, state)
         trace = Trace(block_input, (own, of_memory)) if with_trace else Trace(None, (None, None))
         return Carry(state, memory), trace
+
+    def fed(self, carry: Carry, index: Any) -> Carry:
+        """Returns the carry with what the state answers with added to it, after the first step."""
+        if self.feedback is None:
+            return carry
+        state = carry.state
+        answered = tf.cast(tf.cast(index, tf.int32) > 0, state.dtype)
+        return Carry(state + answered * tf.cast(self.feedback(state), state.dtype), carry.memory)
 
     @property
     def reads_state_alone(self) -> bool:

@@ -24,6 +24,7 @@ import tensorflow as tf
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.composite import Composite, build_parts
 from ut_tf.layers.transition import StepTransitions
+from ut_tf.models.universal_transformer.initial_state import drawing
 from ut_tf.models.universal_transformer.step import Carry, RecurrentStep, Trace
 
 
@@ -98,9 +99,12 @@ class TwoLevelStep(RecurrentStep):
             for part in parts
         )
 
-    def start(self, inputs: Any) -> Carry:
-        high, begin = super().start(inputs).state, self.levels.initial_low_state
-        return Carry(high, tf.zeros_like(inputs) if begin is None else begin(inputs))
+    def start(self, inputs: Any, keys: Any = None) -> Carry:
+        high, begin = super().start(inputs, keys).state, self.levels.initial_low_state
+        if begin is None:
+            return Carry(high, tf.zeros_like(inputs))
+        # The two states are drawn apart.
+        return Carry(high, drawing(begin, None if keys is None else keys + 1)(inputs))
 
     def __call__(
         self,
@@ -120,6 +124,7 @@ class TwoLevelStep(RecurrentStep):
             output, *weights = block(read, context=context, training=training, step=index)
             return output, Trace(read, tuple(weights))
 
+        carry = self.fed(carry, index)
         (high, low), before = carry, carry.state
         for cycle in range(levels.H_cycles):
             for call in range(levels.L_cycles):
