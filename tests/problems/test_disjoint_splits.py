@@ -43,7 +43,11 @@ from ut_tf.problems.own_files.classify import ClassifyFiles
 from ut_tf.problems.own_files.language_model import LmFiles
 from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
 from ut_tf.problems.parsing.problem import Parsing
-from ut_tf.problems.reasoning.prefix_sums import PrefixSums
+from ut_tf.problems.reasoning.dyck import Dyck
+from ut_tf.problems.reasoning.facts import Facts
+from ut_tf.problems.reasoning.groups import GroupProducts
+from ut_tf.problems.reasoning.p_hop import PHop
+from ut_tf.problems.reasoning.prefix_sums import Parity, PrefixSums
 from ut_tf.problems.reasoning.sudoku import Sudoku
 from ut_tf.problems.translation.own_files import TranslateFiles
 
@@ -145,6 +149,11 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "reverse": lambda _: Algorithmic("reverse", 10, 3, 300, test_examples=100),
     "addition": lambda _: Algorithmic("addition", 2, 9, 300, test_examples=100),
     "prefix sums": lambda _: PrefixSums(9, 300),
+    "parity": lambda _: Parity(9, 300),
+    "products": lambda _: GroupProducts("a5", 2, 300),
+    "hops": lambda _: PHop(2, 8, 300),
+    "facts": lambda _: Facts(2, 300),
+    "brackets": lambda _: Dyck(9, 4, 300),
     "learning to execute": lambda _: LearningToExecute("copy", length=2, train_examples=50),
     "Sudoku": lambda _: Sudoku(4, 1, 0, 20, 5, 5),
 }

@@ -187,7 +187,13 @@ def possible_rules(run: Run) -> list[str]:
     }
     has_logits = run.spec is not None and not run.spec.has_one_answer
     has_logits = has_logits and not run.hparams.network.mix_layers_after
-    names = [name for name, reads in reads_logits.items() if has_logits or not reads]
+    has_q_values = getattr(run.hparams.network, "q_head", False)
+    names = [
+        name
+        for name, reads in reads_logits.items()
+        if (has_logits or not reads)
+        and (has_q_values or not registry.exit_rules.attribute(name, "reads_q_values", False))
+    ]
     return sorted(names, key=lambda name: reads_logits[name])
 
 

@@ -23,6 +23,9 @@ def make_rules(run: Run) -> dict[str, ExitRule]:
     if not hasattr(run.hparams.network, "eval_exit"):
         return rules
     for name in possible_rules(run):
+        # An observer does not see Q values.
+        if registry.exit_rules.attribute(name, "reads_q_values", False):
+            continue
         try:
             used = run.in_use(f"eval_exit={name}")
         except UserError:

@@ -1,0 +1,93 @@
+"""p-hop induction: hops from a letter back to its last occurrence and on to the letter behind it
+(arXiv 2402.09268, 2502.17416).
+
+"abcab>>" begins at the last letter, b. A hop goes to its previous occurrence and gives the letter
+that follows it: the first ">" asks for one hop, c; the second for two, from that c on. Trained on
+up to 4 hops in 64 letters and judged on 8. Difficulty is the number of hops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ut_tf.data.arguments import at_least
+from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+
+LETTERS = "abcd"
+HOP = ">"
+_HOP_NUMBER = len(LETTERS)
+
+
+class PHop(StringTask):
+    """Letters and hops through them, generated without end.
+
+    Args:
+      max_size: the most hops of training; their number is uniform from 1.
+      letters: in a string, drawn anew where the hops of the string do not all end in it.
+      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
+        of ``StringTask``.
+    """
+
+    symbols = LETTERS + HOP
+    answers = LETTERS
+    size_word = "hops"
+    unit = "hop"
+    beyond = 2
+
+    def __init__(
+        self,
+        max_size: int = 4,
+        letters: int = 64,
+        train_examples: int = 100_000,
+        validation_size: int = 0,
+        validation_examples: int = 500,
+        test_examples: int = 1000,
+        disjoint_splits: bool = True,
+        name: str = "",
+    ) -> None:
+        self.letters = at_least(8, "letters", letters)
+        super().__init__(
+            max_size,
+            train_examples,
+            validation_size or max_size + 2,
+            validation_examples,
+            test_examples,
+            disjoint_splits,
+            name or "p_hop",
+        )
+
+    def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
+        del split
+        letters = draws.integers(0, len(LETTERS), [len(sizes), self.letters])
+        while True:
+            lacking = np.flatnonzero((self.hops(letters, width)[:, :width] < 0).any(1))
+            if not len(lacking):
+                break
+            letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), self.letters])
+        hops = np.where(np.arange(width) < sizes[:, None], _HOP_NUMBER, NOTHING)
+        return np.concatenate([letters, hops], 1)
+
+    def solve(self, strings: Strings) -> Solved:
+        most = strings.shape[1] - self.letters
+        found = self.hops(strings[:, : self.letters], most)
+        found = np.where(strings[:, self.letters :] >= 0, found, NOTHING)
+        nothing = np.full([len(strings), self.letters], NOTHING)
+        numbers = np.concatenate([0 * nothing, np.tile(np.arange(1, most + 1), [len(found), 1])], 1)
+        return Solved(np.concatenate([nothing, found], 1), numbers)
+
+    @staticmethod
+    def hops(letters: Strings, most: int) -> Strings:
+        """Returns the letter after each of `most` hops, [examples, most]; NOTHING where a hop finds
+        no earlier occurrence.
+        """
+        rows = np.arange(len(letters))
+        places = np.arange(letters.shape[1])
+        place = np.full(len(letters), letters.shape[1] - 1)
+        found = np.full([len(letters), most], NOTHING)
+        ended = np.zeros(len(letters), bool)
+        for hop in range(most):
+            same = (letters == letters[rows, place][:, None]) & (places < place[:, None])
+            ended |= ~same.any(1)
+            place = np.where(ended, 0, letters.shape[1] - np.argmax(same[:, ::-1], 1))
+            found[:, hop] = np.where(ended, NOTHING, letters[rows, place])
+        return found
