@@ -23,7 +23,13 @@ from ut_tf.bin.eval_frame import (
     record_of,
     title,
 )
-from ut_tf.bin.eval_sweeps import SWEEPS, check_sweeps, sweep_depths, sweep_exits
+from ut_tf.bin.eval_sweeps import (
+    SWEEPS,
+    check_sweeps,
+    judge_by_difficulty,
+    sweep_depths,
+    sweep_exits,
+)
 from ut_tf.bin.frame import flags, shared_flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
 from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
@@ -54,6 +60,7 @@ DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem n
   ut-eval --output_dir=runs/task1-1 --output_dir=runs/task1-2
   ut-eval --output_dir=runs/task1 --exit_sweep
   ut-eval --output_dir=runs/task1 --depth_sweep=1,2,4..64
+  ut-eval --output_dir=runs/sudoku --by_difficulty
   ut-eval --output_dir=runs/task1 --figures
   ut-eval --model=babi
 
@@ -134,6 +141,14 @@ FLAGS = (
         shown_default="none",
     ),
     Flag(
+        "by_difficulty",
+        "Compares each position's steps with those that an algorithm needs, of problems whose depth"
+        " is known; the table is kept in by_difficulty.csv and by_difficulty.json.",
+        "What",
+        "boolean",
+        default=False,
+    ),
+    Flag(
         "figures",
         "Draws the results (SVG and PNG) into this folder: by length, by group, ponder times,"
         " confusion of answers; needs pip install matplotlib.",
@@ -184,6 +199,8 @@ def main(argv: list[str]) -> None:
             if values.exit_sweep
             else sweep_depths(run, trained, values, lengths)
             if values.depth_sweep
+            else judge_by_difficulty(run, values, lengths)
+            if values.by_difficulty
             else _judge(run, trained, values, lengths, others)
         )
     if values.json or not sys.stdout.isatty():

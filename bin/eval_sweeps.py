@@ -1,4 +1,4 @@
-"""The sweeps of ut-eval: a run under exit rules, and at recurrent depths."""
+"""The sweeps of ut-eval: a run under exit rules, at recurrent depths, and by difficulty."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ut_tf.bin.frame.command import import_tensorflow, tell
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.config.hparams import HParams
 from ut_tf.run import Run
-from ut_tf.storage.layout import DEPTH_SWEEP_FIGURE, EXIT_SWEEP_FIGURE
+from ut_tf.storage.layout import BY_DIFFICULTY_FIGURE, DEPTH_SWEEP_FIGURE, EXIT_SWEEP_FIGURE
 
-SWEEPS = ("exit_sweep", "depth_sweep")
+SWEEPS = ("exit_sweep", "depth_sweep", "by_difficulty")
 
 
 def sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
@@ -98,6 +98,28 @@ def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
     return json.dumps(swept.to_dict(), allow_nan=False)
 
 
+def judge_by_difficulty(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run's steps beside those of an algorithm; returns the line of JSON."""
+    import_tensorflow()
+    from ut_tf.evaluation.by_difficulty import judge_by_difficulty as judge
+    from ut_tf.figures.difficulty import difficulty_curves
+
+    problem = run.make_problem()
+    run = run.prepare(problem)
+    check_known_lengths(run, problem, lengths)
+    report = judge(run, values.checkpoint, lengths, values.split, problem)
+    note = other_checkpoint(run, values, report.step)
+    print(
+        f"{title(run, values, report.step)}; {report.split} split; 95% intervals in brackets"
+        f"{note}\n"
+        f"{textwrap.indent(report.table(), '  ')}"
+    )
+    if not run.is_saved_model:
+        report.write(run.output_dir)
+        _draw(run, BY_DIFFICULTY_FIGURE, lambda: difficulty_curves(report))
+    return json.dumps(report.to_dict(), allow_nan=False)
+
+
 _READING = """\
 residual: mean of |z_t - z_(t-1)| / |z_(t-1)| over positions; changed, found, lost: answers that
 differ from the row above, examples that became right, and wrong; ms/example: all steps up to here.
@@ -129,7 +151,7 @@ def _check_sweep(values: Any, sweep: str) -> None:
         ("test_problem", values.test_problem),
         ("json=record", values.json == "record"),
         ("hparams=eval_exit", sweep == "exit_sweep" and "eval_exit" in values.hparams),
-        ("depth_sweep", sweep == "exit_sweep" and values.depth_sweep),
+        *((other, values[other].value) for other in SWEEPS[: SWEEPS.index(sweep)]),
     ):
         if given:
             raise FlagError(f"--{sweep} and --{flag} do not go together: leave one flag out.")

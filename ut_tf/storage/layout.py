@@ -12,6 +12,7 @@ runs/babi_qa-ut_base/
   ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
   depth_sweep.json     the same at each depth (ut-eval --depth_sweep), and depth_sweep.csv
+  by_difficulty.json   steps beside those of an algorithm (--by_difficulty), and by_difficulty.csv
   figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
   translations/        of a mean of checkpoints (ut-translate-all)
@@ -44,6 +45,9 @@ EXIT_SWEEP_FIGURE = "exit_sweep"
 DEPTH_SWEEP_FILE = "depth_sweep.json"
 DEPTH_SWEEP_TABLE_FILE = "depth_sweep.csv"
 DEPTH_SWEEP_FIGURE = "depth_sweep"
+BY_DIFFICULTY_FILE = "by_difficulty.json"
+BY_DIFFICULTY_TABLE_FILE = "by_difficulty.csv"
+BY_DIFFICULTY_FIGURE = "by_difficulty"
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"
