@@ -13,6 +13,7 @@ from ut_tf.bin import eval as eval_command
 from ut_tf.evaluation.records import read_records
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_search_can_be_changed_and_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

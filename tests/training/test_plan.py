@@ -90,14 +90,14 @@ def flop_of(
     ("hparams", "forward", "backward"),
     [
         ("num_steps=8,supervision=each", 8, 8),
-        # n is uniform in 0..7, k in 1..8-n; besides, at alpha below 1, all steps.
-        ("num_steps=8,supervision=progressive,progressive_alpha=0.5", 8 + 6.25, 8 + 2.75),
         ("train_depth=uniform,train_depth.max=15,backprop_steps=1", 8, 1),
         ("halting=basic,act_max_steps=8", 8, 8),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
                 ("num_steps=8", 8, 8),
+                # n is uniform in 0..7, k in 1..8-n; besides, at alpha below 1, all steps.
+                ("num_steps=8,supervision=progressive,progressive_alpha=0.5", 8 + 6.25, 8 + 2.75),
                 ("num_steps=8,backprop_steps=2", 8, 2),
                 ("num_steps=8,supervision=each,jit_compile=True", 8, 8),
                 ("num_steps=8,supervision=progressive,progressive_alpha=1.0", 3.5 + 2.75, 2.75),
@@ -158,6 +158,7 @@ class Wide(Transition):
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_parts_from_the_users_folder_are_planned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_a_plan_uses_the_data_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

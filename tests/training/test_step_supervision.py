@@ -109,7 +109,9 @@ def test_every_part_is_drawn_and_none_beyond_the_depth() -> None:
     assert drawn == {(n, k) for n in range(3) for k in range(1, 4 - n)}
 
 
-@pytest.mark.parametrize("supervision", ["each", "progressive"])
+@pytest.mark.parametrize(
+    "supervision", [pytest.param("each", marks=pytest.mark.slow), "progressive"]
+)
 def test_two_replicas_train_like_one(supervision: str, tmp_path: Path) -> None:
     changes = {
         "model": "universal_transformer",
@@ -117,8 +119,8 @@ def test_two_replicas_train_like_one(supervision: str, tmp_path: Path) -> None:
         "batch_unit": "examples",
         "dropout": 0.0,
     }
-    two, _ = run_steps(toy_run(tmp_path, batch_size=4, **changes), 3, mirrored(2))
-    one, _ = run_steps(toy_run(tmp_path, batch_size=8, **changes), 3)
+    two, _ = run_steps(toy_run(tmp_path, "toy_class", batch_size=4, **changes), 2, mirrored(2))
+    one, _ = run_steps(toy_run(tmp_path, "toy_class", batch_size=8, **changes), 2)
     assert [step.loss for step in two] == pytest.approx([step.loss for step in one], rel=2e-4)
 
 

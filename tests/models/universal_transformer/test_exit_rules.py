@@ -243,7 +243,9 @@ def _exported(model: Any, tmp_path: Path) -> Any:
     return lambda features: exported.serve(features)
 
 
-@pytest.mark.parametrize("transport", [_as_recurrence, _saved, _exported])
+@pytest.mark.parametrize(
+    "transport", [_as_recurrence, _saved, pytest.param(_exported, marks=pytest.mark.slow)]
+)
 def test_a_rule_is_kept(transport: Callable[..., Any], tmp_path: Path) -> None:
     model = exiting("kl")
     features = {"targets": tf.constant(TARGETS)}

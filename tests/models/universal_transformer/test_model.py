@@ -48,6 +48,7 @@ def test_a_shared_embedding_is_one_variable() -> None:
     assert apart.count_params() - shared.count_params() == 2 * 12 * 16
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_by_compile_and_fit() -> None:
     keras.utils.set_random_seed(0)
     spec = ProblemSpec("tokens", "class", 12, 2)

@@ -193,6 +193,7 @@ def test_a_label_that_was_not_trained_is_told_with_its_line(tmp_path: Path) -> N
         problem_of(tmp_path, dev_source_files=dev).prepare(tmp_path / "data", tmp_path)
 
 
+@pytest.mark.slow
 def test_from_training_to_an_exported_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,6 +212,7 @@ def test_from_a_file_to_a_board_in_the_terminal(
     assert "given" in shown and "1 ." in shown and "2 3" in shown
 
 
+@pytest.mark.slow
 def test_pairs_are_trained_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, [(f"{a}+{b}", str(a + b)) for a in range(10) for b in range(10)])
     run = train("pairs_files", tmp_path, "--hparams_set=ut_pairs", f"--hparams={TINY}")
