@@ -9,9 +9,10 @@ The folders train/ and test/ hold dataset.json and arrays: all__inputs.npy and a
 examples; all__group_indices.npy, the first puzzle of each group and the number of puzzles; and
 all__puzzle_identifiers.npy. A group is a puzzle with what was made of it (digits exchanged, say).
 
-Ids: id i of theirs is i + 2 here, since 1 ends a sequence, so that their padding is a symbol, which
-is attended to as it is there. A label `ignore_label_id` is 0, which does not count; where the input
-is their padding as well, that is 0, too. In text stand their own numbers, blanks between them.
+Ids: id i of theirs is i + 2 here, since 1 ends a sequence. A label `ignore_label_id` is 0, which does
+not count. Where the input is their padding as well, that is 0, too, and not attended to; with
+``keep_padding`` it is a symbol, as in their models. In text stand their own numbers, blanks between
+them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ import tensorflow as tf
 from ut_tf.data.arrays import read_array
 from ut_tf.data.corpus.encoded_pairs import Array
 from ut_tf.data.example_table import ExampleTable, example_order
+from ut_tf.data.prepared import NotPreparedError
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import Board, TextCodec, join_symbols
 from ut_tf.data.text.refusals import quoted, text_where
 from ut_tf.errors import UserError
-from ut_tf.notices import warn
+from ut_tf.notices import note
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.questions import board_of
@@ -102,6 +104,7 @@ class Part:
     description: Description
     inputs: Array
     labels: Array
+    puzzle_identifiers: Array
     puzzle_indices: Array
     group_indices: Array
 
@@ -133,17 +136,23 @@ class Part:
             )
         _check_ids(folder / "all__inputs.npy", inputs, description, None)
         _check_ids(folder / "all__labels.npy", labels, description, description.ignore_label_id)
-        return cls(description, inputs, labels, puzzles, groups)
+        identifiers = arrays["puzzle_identifiers"]
+        _check_identifiers(folder / "all__puzzle_identifiers.npy", identifiers, description)
+        return cls(description, inputs, labels, identifiers, puzzles, groups)
 
-    def rows(self, numbers: Array) -> tuple[Array, Array]:
-        """Inputs and targets, int32 [numbers, seq_len], of examples by number."""
+    def rows(self, numbers: Array, keep_padding: bool = False) -> tuple[Array, Array, Array]:
+        """Inputs and targets, int32 [numbers, seq_len], and identifiers of puzzles, int32
+        [numbers], of examples by number.
+        """
         inputs = self.inputs[numbers].astype(np.int64)
         labels = self.labels[numbers].astype(np.int64)
         counts = labels != self.description.ignore_label_id
-        is_padding = ~counts & (inputs == self.description.pad_id)
+        is_padding = ~counts & (inputs == self.description.pad_id) & (not keep_padding)
+        puzzles = np.searchsorted(self.puzzle_indices, numbers, side="right") - 1
         return (
             np.where(is_padding, PADDING_ID, inputs + FIRST_SYMBOL_ID).astype(np.int32),
             np.where(counts, labels + FIRST_SYMBOL_ID, PADDING_ID).astype(np.int32),
+            self.puzzle_identifiers[puzzles].astype(np.int32),
         )
 
     def training_and_held_out(self) -> tuple[Array, Array]:
@@ -168,11 +177,13 @@ class Part:
 class PuzzleFolder(Problem):
     """Puzzles of a data folder of HRM or TRM, with an answer at every position.
 
-    Identifiers of puzzles are not read: models that learn a vector for each have no counterpart.
+    Where puzzles have different identifiers, these are the feature "puzzles", of which a model with
+    ``num_puzzles`` learns a vector each.
 
     Args:
       folder: with train/ and test/.
       board: whose cells the positions are, row by row, such as 9x9; none: they are no cells.
+      keep_padding: whether their padding is a symbol that is attended to, as in HRM and TRM.
       name: of the problem, for messages.
     """
 
@@ -180,8 +191,15 @@ class PuzzleFolder(Problem):
     method: ClassVar[str] = "aligned"
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {"folder": "file"}
 
-    def __init__(self, folder: str = "", board: str = "", name: str = "puzzle_folder") -> None:
+    def __init__(
+        self,
+        folder: str = "",
+        board: str = "",
+        keep_padding: bool = False,
+        name: str = "puzzle_folder",
+    ) -> None:
         self.name = name
+        self._keep_padding = keep_padding
         self._board = board_of(board)
         self._path = Path(expanded(folder)) if folder else None
         self._parts: dict[str, Part] = {}
@@ -206,11 +224,22 @@ class PuzzleFolder(Problem):
                 f"`board`={rows}x{columns} has {rows * columns} cells: expected 'seq_len',"
                 f" {train.seq_len}."
             )
-        if train.num_puzzle_identifiers > 1:
-            warn(
-                f"{self._path}: its {train.num_puzzle_identifiers:,} identifiers of puzzles are not"
-                " read: what only they tell cannot be learnt."
+        if self.num_puzzles > 1:
+            note(
+                f"{self._path} has {self.num_puzzles:,} identifiers of puzzles, which a model reads"
+                f" with memory_tokens and num_puzzles={self.num_puzzles}, and no other."
             )
+
+    @property
+    def num_puzzles(self) -> int:
+        """The number of different identifiers of puzzles."""
+        parts = (self._part(name).description for name in ("train", "test"))
+        return max(part.num_puzzle_identifiers for part in parts)
+
+    def usual_spec(self) -> ProblemSpec:
+        """That of Sudoku: padding, blank and digits."""
+        size = FIRST_SYMBOL_ID + 11
+        return ProblemSpec("tokens", "aligned", size, size, shared_vocab=True)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: theirs, and two ids."""
@@ -221,7 +250,9 @@ class PuzzleFolder(Problem):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """{"inputs": int32 [seq_len], "targets": int32 [seq_len]}; `length` has no effect."""
+        """{"inputs": int32 [seq_len], "targets": int32 [seq_len]}, and with several identifiers
+        "puzzles", int32 []; `length` has no effect.
+        """
         del length, data_dir
         self.check_split(split)
         part = self._part("test" if split == "test" else "train")
@@ -231,18 +262,22 @@ class PuzzleFolder(Problem):
             numbers = part.training_and_held_out()[0 if split == "train" else 1]
         numbers = numbers[example_order(split, len(numbers), seed, epoch)]
 
+        seq_len, names = part.description.seq_len, ["inputs", "targets"]
+        if self.num_puzzles > 1:
+            names.append("puzzles")
+
         def batch(places: Any) -> dict[str, Any]:
             # Rows are read from the files as they are asked for.
             rows = tf.numpy_function(
-                lambda chosen: part.rows(numbers[chosen]), [places], [tf.int32, tf.int32]
+                lambda chosen: part.rows(numbers[chosen], self._keep_padding),
+                [places],
+                [tf.int32] * 3,
             )
-            shape = [None, part.description.seq_len]
-            return {
-                name: tf.ensure_shape(value, shape)
-                for name, value in zip(("inputs", "targets"), rows, strict=True)
-            }
+            shapes = ([None, seq_len], [None, seq_len], [None])
+            columns = zip(names, rows, shapes, strict=False)
+            return {name: tf.ensure_shape(value, shape) for name, value, shape in columns}
 
-        return ExampleTable(np.full(len(numbers), part.description.seq_len, np.int32), batch)
+        return ExampleTable(np.full(len(numbers), seq_len, np.int32), batch, is_padded=True)
 
     def text_codec(self, vocab_dir: Path) -> NumbersCodec:
         """The codec of their ids."""
@@ -255,7 +290,7 @@ class PuzzleFolder(Problem):
 
     def _part(self, name: str) -> Part:
         if self._path is None:
-            raise UserError(
+            raise NotPreparedError(
                 f"problem {self.name} has no data: name it with `folder`, which has train/ and"
                 " test/."
             )
@@ -333,6 +368,18 @@ def _check_bounds(path: Path, bounds: Array, count: int, what: str) -> None:
         raise UserError(
             f"{path} does not divide the {count:,} {what}: expected numbers that rise from 0 to"
             f" {count:,}."
+        )
+
+
+def _check_identifiers(path: Path, identifiers: Array, description: Description) -> None:
+    # Data of one puzzle only may say that there are none.
+    count = max(1, description.num_puzzle_identifiers)
+    is_wrong = (identifiers < 0) | (identifiers >= count)
+    if is_wrong.any():
+        raise UserError(
+            f"{path}: the identifier {identifiers[is_wrong][0]} is none of"
+            f" 'num_puzzle_identifiers'={description.num_puzzle_identifiers}: expected 0 to"
+            f" {count - 1}."
         )
 
 

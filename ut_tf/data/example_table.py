@@ -32,10 +32,13 @@ class ExampleTable:
       batch: from int32 numbers [batch] to the examples' features with a leading dimension `batch`,
         by TensorFlow operations, without AutoGraph. Padded with 0, in the first dimension after
         `batch`, to any length that is enough for all of them.
+      is_padded: whether batches keep positions that are padding in every example: those of boards,
+        whose inputs and targets have one size.
     """
 
     lengths: npt.NDArray[np.int32]
     batch: Callable[[Any], dict[str, Any]]
+    is_padded: bool = False
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -73,7 +76,8 @@ class ExampleTable:
         import tensorflow as tf
 
         numbers = tf.data.Dataset.range(len(self), output_type=tf.int32)
-        return numbers.batch(_BLOCK).map(self.batch).unbatch().map(trim_example)
+        examples = numbers.batch(_BLOCK).map(self.batch).unbatch()
+        return examples if self.is_padded else examples.map(trim_example)
 
 
 def trim_example(features: dict[str, Any]) -> dict[str, Any]:

@@ -216,7 +216,8 @@ def _planned(
     # AutoGraph would rewrite the source of all that is called, which takes longer than the trace.
     @tf.autograph.experimental.do_not_convert
     def batch(index: Any) -> dict[str, Any]:
-        features = trim_batch(table.batch(numbers[ends[index] : ends[index + 1]]))
+        features = table.batch(numbers[ends[index] : ends[index + 1]])
+        features = features if table.is_padded else trim_batch(features)
         features = {**features, WEIGHT: tf.ones([ends[index + 1] - ends[index]], tf.float32)}
         if not full_shapes:
             return features

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.own_files.puzzle_folder import Part, PuzzleFolder
 
@@ -79,6 +80,29 @@ def test_their_padding_is_a_symbol_where_the_label_counts(tmp_path: Path) -> Non
     np.testing.assert_array_equal(first["inputs"], INPUTS[0] + 2)
 
 
+def test_padding_is_kept_and_puzzles_have_their_identifiers(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    identifiers = np.arange(20) % 3
+    for part in ("train", "test"):
+        _described(num_puzzle_identifiers=3)(folder / part)
+        _saved("puzzle_identifiers", identifiers)(folder / part)
+    # The first puzzle has two examples.
+    _saved("puzzle_indices", np.delete(np.arange(22), 1)[:20])(folder / "test")
+    _saved("puzzle_identifiers", identifiers[:19])(folder / "test")
+    _saved("group_indices", np.array([0, 19]))(folder / "test")
+    problem = PuzzleFolder(str(folder), keep_padding=True)
+    given = rows(problem, "test")
+    np.testing.assert_array_equal(given["puzzles"], [0, *identifiers[:19]])
+    np.testing.assert_array_equal(given["inputs"], INPUTS + 2)
+    # Positions that no example answers stay in the batch: inputs and targets have one size.
+    sets = problem.evaluation_sets()
+    batch = next(iter(eval_batches(problem, sets[0], tmp_path, batch_examples=4)))
+    assert batch["inputs"].shape == batch["targets"].shape == (4, 4)
+    train = rows(problem, "train", seed=1)
+    places = [int(np.flatnonzero((INPUTS + 2 == row).all(1))[0]) for row in train["inputs"]]
+    np.testing.assert_array_equal(train["puzzles"], identifiers[places])
+
+
 def test_a_group_is_trained_on_or_held_out(tmp_path: Path) -> None:
     part = Part.read(write(tmp_path) / "train")
     train, validation = part.training_and_held_out()
@@ -132,6 +156,7 @@ def _described(**values: Any) -> Callable[[Path], object]:
         (_saved("puzzle_indices", np.zeros(21, int)), "all__puzzle_indices.npy does not"),
         (_saved("group_indices", np.arange(5)), "all__group_indices.npy does not divide"),
         (_saved("puzzle_identifiers", np.zeros(3, int)), "all__puzzle_identifiers.npy has the"),
+        (_saved("puzzle_identifiers", np.ones(20, int)), "the identifier 1 is none of"),
     ],
 )
 def test_damaged_folders_are_refused(

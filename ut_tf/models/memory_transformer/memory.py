@@ -20,6 +20,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.errors import marked
 from ut_tf.layers.attention_weights import causal_bias
 from ut_tf.layers.block import Block, BlockContext, Rotation
 from ut_tf.layers.composite import Composite, build_parts, kept_parts
@@ -160,6 +161,8 @@ class PuzzleVectors(MemoryVectors):
         """
         del training
         puzzles = tf.zeros([batch_size], tf.int32) if puzzles is None else puzzles
+        sentence = f"a puzzle's number is none of num_puzzles={self.puzzles}: raise it."
+        tf.debugging.assert_less(puzzles, self.puzzles, marked(sentence))
         rows = self.scale * tf.gather(tf.convert_to_tensor(self.vectors), puzzles)
         missing = self.memory_size * self.hidden_size - self.puzzle_size
         rows = tf.pad(rows, [[0, 0], [0, missing]])
