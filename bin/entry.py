@@ -33,13 +33,14 @@ class Ending:
             os._exit(EXIT_INTERRUPTED)
 
 
-def _command(module: str) -> Callable[[], int]:
+def _command(module: str, name: str = "") -> Callable[[], int]:
     """The function that a command's script calls; its result is the exit status."""
+    name = name or f"ut-{module.replace('_', '-')}"
 
     def run() -> int:
         # Below nohup and in the background of a shell's script it is ignored.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, Ending(f"ut-{module.replace('_', '-')}"))
+            signal.signal(signal.SIGINT, Ending(name))
         main: Callable[[], int] = importlib.import_module(f"ut_tf.bin.{module}").main
         return main()
 
@@ -52,6 +53,7 @@ datagen = _command("datagen")
 decoder = _command("decoder")
 eval = _command("eval")
 exporter = _command("exporter")
+import_run = _command("import_run", "ut-import")
 import_t2t = _command("import_t2t")
 insights = _command("insights")
 query = _command("query")

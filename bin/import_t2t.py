@@ -1,4 +1,5 @@
-"""ut-import-t2t: makes a run directory of ours from one of tensor2tensor's.
+"""ut-import-t2t: makes a run directory of ours from one of tensor2tensor's; the former name of
+``ut-import --from=tensor2tensor``.
 
 ``ut-import-t2t --t2t_dir=t2t_train/reverse --output_dir=runs/imported``
 """
@@ -7,13 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from ut_tf import registry
-from ut_tf.bin.frame import flags, shared_flags
-from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.frame.flags import Flag, FlagError
-from ut_tf.bin.frame.readable_run import evaluation_line
-from ut_tf.interop.tensor2tensor_files import read_hparams
-from ut_tf.paths import expanded
+from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.command import entry_point
+from ut_tf.bin.import_flags import TENSOR2TENSOR, import_tensor2tensor
 
 COMMAND = "ut-import-t2t"
 DESCRIPTION = """ut-import-t2t: makes a run directory from tensor2tensor's output directory, with
@@ -26,76 +23,13 @@ its weights and hyperparameters.
       --vocab=t2t_data/vocab.translate_ende_wmt32k.32768.subwords
   ut-decoder --output_dir=runs/ende --decode_from_file=news.en"""
 
-FLAGS = (
-    Flag(
-        "problem",
-        "Registered name of the problem.",
-        "What",
-        shown_default="the one that t2t_dir names or its symbols tell",
-    ),
-    Flag(
-        "checkpoint",
-        "Path or name of one of tensor2tensor's checkpoints.",
-        "What",
-        shown_default="the latest",
-        aliases=("checkpoint_path",),
-    ),
-    Flag(
-        "target_space_id",
-        "tensor2tensor's SpaceID of the problem's targets: the row of the target space embedding.",
-        "What",
-        "integer",
-        shown_default="the row that was trained",
-    ),
-    Flag(
-        "vocab",
-        "tensor2tensor's vocabulary of subwords: the run then translates text.",
-        "What",
-        shown_default="without --problem the file vocab.* in t2t_dir or data_dir that fits",
-    ),
-    shared_flags.PROBLEM_ARGS,
-    Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
-    Flag("output_dir", "Where the run directory is written.", "Where", required=True),
-    shared_flags.DATA_DIR,
-    shared_flags.TMP_DIR,
-    shared_flags.USR_DIR,
-)
+FLAGS = TENSOR2TENSOR
 
 
 @entry_point(COMMAND, FLAGS)
 def main(argv: list[str]) -> None:
     """Runs the command, given the words of its command line."""
-    values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
-    if values.target_space_id is not None and values.target_space_id < 0:
-        raise FlagError(
-            f"--target_space_id={values.target_space_id}: expected the number of a row, from 0."
-        )
-    if values.usr_dir:
-        registry.import_user_code(values.usr_dir)
-    if values.problem:
-        registry.problems.check(values.problem)
-    # A wrong folder is answered before TensorFlow is imported.
-    read_hparams(expanded(values.t2t_dir))
-    with stdout_to_stderr():
-        import_tensorflow()
-        from ut_tf.interop.tensor2tensor import import_run
-
-        run = import_run(
-            values.t2t_dir,
-            values.output_dir,
-            problem=values.problem,
-            checkpoint=values.checkpoint,
-            target_space_id=values.target_space_id,
-            data_dir=values.data_dir,
-            tmp_dir=values.tmp_dir,
-            problem_args=values.problem_args,
-            usr_dir=values.usr_dir,
-            vocab=values.vocab,
-        )
-    # With a vocabulary alone there is no text to be judged.
-    has_text = "vocab_file" not in run.problem_args or "source_files" in run.problem_args
-    command = "ut-eval" if has_text else "ut-decoder"
-    print(f"next: {evaluation_line(values.output_dir, values.usr_dir, command=command)}")
+    import_tensor2tensor(flags.parse(COMMAND, DESCRIPTION, FLAGS, argv))
 
 
 if __name__ == "__main__":

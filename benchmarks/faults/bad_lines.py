@@ -88,6 +88,12 @@ def good_lines(folder: Path, server: str) -> dict[str, list[str]]:
         "sweep": [f"--output_dir={new}", *sweep],
         "query": [f"--decode_from_file={lines}", f"--server={server}"],
         "serve": [f"--export_dir={folder / 'export'}", "--port=0"],
+        "import_run": [
+            "--from=tensor2tensor",
+            f"--t2t_dir={folder / 't2t'}",
+            f"--output_dir={new}",
+            *data,
+        ],
         "import_t2t": [f"--t2t_dir={folder / 't2t'}", f"--output_dir={new}", *data],
         "insights": [run, f"--html={new}.html", "--examples=1"],
     }

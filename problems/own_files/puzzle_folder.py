@@ -9,14 +9,15 @@ The folders train/ and test/ hold dataset.json and arrays: all__inputs.npy and a
 examples; all__group_indices.npy, the first puzzle of each group and the number of puzzles; and
 all__puzzle_identifiers.npy. A group is a puzzle with what was made of it (digits exchanged, say).
 
-Ids: id i of theirs is i + 2 here, since 1 ends a sequence. A label `ignore_label_id` is 0, which does
-not count. Where the input is their padding as well, that is 0, too, and not attended to; with
+Ids: id i of theirs is i + 2 here, since 1 ends a sequence. A label `ignore_label_id` is 0, which
+does not count. Where the input is their padding as well, that is 0, too, and not attended to; with
 ``keep_padding`` it is a symbol, as in their models. In text stand their own numbers, blanks between
 them.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -225,10 +226,7 @@ class PuzzleFolder(Problem):
                 f" {train.seq_len}."
             )
         if self.num_puzzles > 1:
-            note(
-                f"{self._path} has {self.num_puzzles:,} identifiers of puzzles, which a model reads"
-                f" with memory_tokens and num_puzzles={self.num_puzzles}, and no other."
-            )
+            _note_puzzles(self._path, self.num_puzzles)
 
     @property
     def num_puzzles(self) -> int:
@@ -345,6 +343,14 @@ class NumbersCodec(TextCodec):
     def decode(self, outputs: Any) -> Any:
         """The numbers, strings [batch], of symbols int32 [batch, length]."""
         return join_symbols(self.written, outputs)
+
+
+@functools.cache
+def _note_puzzles(folder: Path | None, count: int) -> None:
+    note(
+        f"{folder} has {count:,} identifiers of puzzles, which a model with memory_tokens and"
+        f" num_puzzles={count} reads, and no other."
+    )
 
 
 def _array(path: Path) -> Array:

@@ -71,6 +71,23 @@ QUICK_ANSWERS: tuple[tuple[str, list[str], int, str, str], ...] = (
         "/nonexistent/hparams.json does not exist",
     ),
     (
+        "import_run",
+        ["--from=tensor2tensor", "--t2t_dir=/nonexistent", "--output_dir=x"],
+        1,
+        "errors",
+        "/nonexistent/hparams.json does not exist",
+    ),
+    ("import_run", ["--from=trn", "--output_dir=x"], 2, "errors", "did you mean trm"),
+    ("import_run", ["--output_dir=x"], 2, "errors", "--from is missing"),
+    ("import_run", ["--from=trm", "--output_dir=x"], 2, "errors", "--checkpoint is missing"),
+    (
+        "import_run",
+        ["--from=hrm", "--vocab=v", "--output_dir=x"],
+        2,
+        "errors",
+        "--vocab is not read with --from=hrm",
+    ),
+    (
         "decoder",
         [f"--output_dir={STORED_RUN}", "--decode_hparams=beam=2"],
         2,

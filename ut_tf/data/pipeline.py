@@ -68,7 +68,8 @@ def train_batches(
     Returns:
       A dataset of dictionaries: the examples' features with a leading dimension `batch`, padded
       with 0 to the longest example in the global batch (with jit_compile: to the bucket's bound,
-      and in the number of examples too, so that shapes are few), and "weight" float32 [batch], 1
+      and in the number of examples too, so that shapes are few; with supervision=deep in the number
+      of examples), and "weight" float32 [batch], 1
       for an example and 0 for padding.
 
     Raises:
@@ -95,7 +96,9 @@ def train_batches(
         if epoch == 0 and not is_chosen:
             tell_left_out(problem, table.lengths, training.max_length)
         plan = plan_batches(table.lengths, bounds, sizes)[skip_batches:]
-        batches = _planned(table, plan, bounds, sizes, full_shapes=training.jit_compile)
+        # What stays for several updates keeps its row: batches of one length have one size.
+        full = training.supervision == "deep"
+        batches = _planned(table, plan, bounds, sizes, training.jit_compile, full)
     if num_replicas > 1:
         batches = batches.map(_filler(num_replicas), num_parallel_calls=1).flat_map(
             _splitter(num_replicas)
@@ -200,10 +203,15 @@ def tell_left_out(
 
 
 def _planned(
-    table: ExampleTable, plan: list[Lengths], bounds: list[int], sizes: list[int], full_shapes: bool
+    table: ExampleTable,
+    plan: list[Lengths],
+    bounds: list[int],
+    sizes: list[int],
+    full_shapes: bool,
+    full_sizes: bool = False,
 ) -> Any:
     """Makes the planned batches; `full_shapes` pads to the bound and the size of the bucket of a
-    batch's longest example.
+    batch's longest example, `full_sizes` to the size alone.
     """
     longest = [int(table.lengths[numbers].max()) for numbers in plan]
     keys = tf.constant(
@@ -219,11 +227,11 @@ def _planned(
         features = table.batch(numbers[ends[index] : ends[index + 1]])
         features = features if table.is_padded else trim_batch(features)
         features = {**features, WEIGHT: tf.ones([ends[index + 1] - ends[index]], tf.float32)}
-        if not full_shapes:
+        if full_shapes:
+            features = _pad_length(features, bound_table[keys[index]])
+        if not (full_shapes or full_sizes):
             return features
-        return _pad_examples(
-            _pad_length(features, bound_table[keys[index]]), size_table[keys[index]]
-        )
+        return _pad_examples(features, size_table[keys[index]])
 
     return tf.data.Dataset.range(len(plan)).map(
         batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True

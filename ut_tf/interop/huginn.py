@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError, shown
 from ut_tf.interop.named_weights import NamedWeights
+from ut_tf.interop.source import Source
 from ut_tf.interop.weights_file import weights_file
 from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
 from ut_tf.models.interfaces import CallOptions
@@ -152,6 +153,12 @@ def load_huginn(weights: str | Path, config: str | Path) -> Huginn:
     Raises:
       UserError: the configuration asks for what there is not here, or the weights do not fit it.
     """
+    source = read_source(weights, config)
+    return Huginn(source.model(), _end_id(_read_options(Path(config))))
+
+
+def read_source(weights: str | Path, config: str | Path) -> Source:
+    """Reads a checkpoint; arguments and errors as of ``load_huginn``."""
     options = _read_options(Path(config))
     network, vocab_size = network_of(options, str(config)), _vocab_size(options)
     arrays = {_plain(name): values for name, values in weights_file(weights).items()}
@@ -161,10 +168,21 @@ def load_huginn(weights: str | Path, config: str | Path) -> Huginn:
     table = arrays.get("transformer.wte.weight", np.zeros(0))
     if network.shared_embedding and np.array_equal(arrays.get("lm_head.weight", np.ones(0)), table):
         arrays.pop("lm_head.weight", None)
-    spec = ProblemSpec("none", "tokens", 0, vocab_size + 1)
-    huginn = Huginn(UniversalTransformer(network, spec), int(options.get("eos_token_id", 0)))
-    _assign(huginn, NamedWeights(arrays, str(weights)), options.get("bos_token_id"))
-    return huginn
+
+    def assign(model: Any) -> None:
+        named = NamedWeights(arrays, str(weights))
+        _assign(Huginn(model, _end_id(options)), named, options.get("bos_token_id"))
+
+    return Source(
+        "huginn",
+        network,
+        ProblemSpec("none", "tokens", 0, vocab_size + 1),
+        {},
+        None,
+        # Rows of padding, and the vector before the first symbol.
+        sum(array.size for array in arrays.values()) + 3 * network.hidden_size,
+        assign,
+    )
 
 
 def network_of(options: Mapping[str, Any], place: str) -> UniversalTransformerConfig:
@@ -265,6 +283,10 @@ def _derived(options: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
         "effective_expected_depth": (unrolled,),
         "padded_vocab_size": (_vocab_size(options),),
     }
+
+
+def _end_id(options: Mapping[str, Any]) -> int:
+    return int(options.get("eos_token_id", 0))
 
 
 def _vocab_size(options: Mapping[str, Any]) -> int:

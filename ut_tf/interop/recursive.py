@@ -22,6 +22,7 @@ import tensorflow as tf
 import yaml
 
 from ut_tf.errors import UserError
+from ut_tf.interop.source import Source
 from ut_tf.interop.weights_file import weights_file
 from ut_tf.layers.recurrence_details import GivenDepth, StepView
 from ut_tf.models.memory_transformer.memory import MemoryStack
@@ -39,6 +40,17 @@ _COUNTS = (
     *("vocab_size", "seq_len", "hidden_size", "num_heads", "L_layers", "H_cycles", "L_cycles"),
     "halt_max_steps",
 )
+# Fields of their training, and ours.
+_TRAINING = {
+    "lr": ("learning_rate", float),
+    "lr_warmup_steps": ("warmup_steps", int),
+    "beta1": ("adam_beta1", float),
+    "beta2": ("adam_beta2", float),
+    "weight_decay": ("weight_decay", float),
+    "ema_rate": ("average_decay", float),
+    "global_batch_size": ("batch_size", int),
+    "halt_exploration_prob": ("halt_exploration", float),
+}
 _NEEDED = (*_COUNTS, "name", "expansion", "pos_encodings")
 
 
@@ -67,13 +79,25 @@ def load_recursive(checkpoint: str | Path, config: str | Path) -> UniversalTrans
     Raises:
       UserError: the configuration asks for what there is not here, or the weights do not fit it.
     """
+    return read_source(checkpoint, config).model()
+
+
+def read_source(checkpoint: str | Path, config: str | Path) -> Source:
+    """Reads a checkpoint; arguments and errors as of ``load_recursive``."""
     arch = _read_arch(Path(config))
+    network = network_of(arch)
     weights = {_plain(name): values for name, values in weights_file(checkpoint).items()}
     vocab_size = arch["vocab_size"] + FIRST_SYMBOL_ID
-    spec = ProblemSpec("tokens", "aligned", vocab_size, vocab_size, shared_vocab=True)
-    model = UniversalTransformer(network_of(arch), spec)
-    _assign(model, weights, str(checkpoint))
-    return model
+    added = FIRST_SYMBOL_ID * (2 * arch["hidden_size"] + 1) + vocab_size
+    return Source(
+        "hrm" if network.two_nets else "trm",
+        network,
+        ProblemSpec("tokens", "aligned", vocab_size, vocab_size, shared_vocab=True),
+        _training_of(arch, str(config)),
+        arch["seq_len"],
+        added + sum(array.size for array in weights.values()),
+        lambda model: _assign(model, weights, str(checkpoint)),
+    )
 
 
 def network_of(arch: Mapping[str, Any]) -> UniversalTransformerConfig:
@@ -170,6 +194,31 @@ def _read_arch(path: Path) -> dict[str, Any]:
     if type(arch["expansion"]) not in (int, float):
         raise UserError(f"{path}: expansion={arch['expansion']!r}, expected a number.")
     return arch
+
+
+def _training_of(arch: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The fields of a training that a configuration names."""
+    loss = arch.get("loss")
+    loss_type = loss.get("loss_type") if isinstance(loss, dict) else None
+    fields: dict[str, Any] = {
+        "supervision": "deep",
+        "batch_unit": "examples",
+        "max_length": arch["seq_len"],
+        "supervision_steps": arch["halt_max_steps"],
+        "loss": "softmax" if loss_type == "softmax_cross_entropy" else "stablemax",
+    }
+    for theirs, (ours, kind) in _TRAINING.items():
+        value = arch.get(theirs)
+        if value is None:
+            continue
+        if type(value) not in (kind, int):
+            raise UserError(f"{place}: {theirs}={value!r}, expected a number.")
+        fields[ours] = kind(value)
+    if arch.get("lr_min_ratio") == 1.0:
+        fields["schedule"] = "constant"
+    if arch.get("ema") is False:
+        fields["average_decay"] = 0.0
+    return fields
 
 
 def _plain(name: str) -> str:

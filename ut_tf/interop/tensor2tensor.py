@@ -25,6 +25,7 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, parse_problem_args
+from ut_tf.interop.imported_run import check_is_new, save_imported, with_data
 from ut_tf.interop.tensor2tensor_files import (
     named_problem,
     read_checkpoint,
@@ -46,11 +47,7 @@ from ut_tf.notices import note
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.state import TrainingState
-from ut_tf.training.train_state import TrainState
 
 __all__ = [
     "assign_variables",
@@ -151,11 +148,7 @@ def import_run(
     hparams = read_hparams(folder)
     if usr_dir:
         registry.import_user_code(usr_dir)
-    if CheckpointStore(expanded(output_dir)).steps():
-        raise UserError(
-            f"{output_dir} already holds checkpoints: import into an output directory that is new"
-            " or empty."
-        )
+    check_is_new(output_dir)
     tensors = read_checkpoint(folder, checkpoint)
     root = root_of(tensors)
     theirs = normalized(tensors, root)
@@ -226,10 +219,7 @@ def _with_data(plan: Run, spec: ProblemSpec) -> Run:
     """The run with its problem's data prepared, after checking that it has inputs and targets as
     the network does.
     """
-    for folder in (plan.data_dir, plan.tmp_dir):
-        with readable_disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-    run = plan.prepare()
+    run = with_data(plan)
     assert run.spec is not None
     if (run.spec.inputs, run.spec.targets) != (spec.inputs, spec.targets):
         raise UserError(
@@ -295,7 +285,6 @@ def _save(
     optimizer = Optimizer(
         model.trainable_variables, run.hparams.training, run.hparams.network.hidden_size
     )
-    optimizer.iterations.assign(step)
     place = {id(variable): index for index, variable in enumerate(model.trainable_variables)}
     for moments, ending in (
         (optimizer.first_moments, "/Adam"),
@@ -310,6 +299,4 @@ def _save(
             continue
         for variable, value in matched(model, normalized(slots, root), hparams, target_space_id):
             moments[place[id(variable)]].assign(value)
-    state = {**TrainingState(step=step).to_dict(), "averaged": False}
-    checkpoint = TrainState(model, optimizer).checkpoint()
-    CheckpointStore(run.output_dir).save(step, checkpoint, state)
+    save_imported(run, model, optimizer, step)

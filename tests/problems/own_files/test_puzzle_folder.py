@@ -99,7 +99,7 @@ def test_padding_is_kept_and_puzzles_have_their_identifiers(tmp_path: Path) -> N
     batch = next(iter(eval_batches(problem, sets[0], tmp_path, batch_examples=4)))
     assert batch["inputs"].shape == batch["targets"].shape == (4, 4)
     train = rows(problem, "train", seed=1)
-    places = [int(np.flatnonzero((INPUTS + 2 == row).all(1))[0]) for row in train["inputs"]]
+    places = [int(np.flatnonzero((row == INPUTS + 2).all(1))[0]) for row in train["inputs"]]
     np.testing.assert_array_equal(train["puzzles"], identifiers[places])
 
 
