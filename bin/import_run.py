@@ -66,7 +66,7 @@ FLAGS = (
 def main(argv: list[str]) -> None:
     """Runs the command, given the words of its command line."""
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
-    kind: str = values["from"].value
+    kind = str(values["from"].value)
     if kind not in _KINDS:
         near = did_you_mean(kind, _KINDS) or "."
         raise FlagError(f"--from={kind}: expected one of {', '.join(_KINDS)}{near}")
