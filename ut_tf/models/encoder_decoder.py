@@ -183,7 +183,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return_attention: bool = False,
         observer: Observer | None = None,
     ) -> Any:
-        given = checked_features(self._named(features), self.spec)
+        given = checked_features(self.call_features(self._named(features), training), self.spec)
         features, orders = packed_features(given, self.spec)
         options = CallOptions(
             bool(training),
@@ -222,6 +222,11 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             return logits
         kinds = (self.encoder_keeps_positions, self.encoder_queries_are_positions)
         return logits, orders.details(details, *kinds)
+
+    def call_features(self, features: dict[str, Any], training: bool) -> dict[str, Any]:
+        """Returns the features of a call, with those that the model adds; default: none."""
+        del training
+        return features
 
     def _named(self, features: Any) -> dict[str, Any]:
         """The features by name; the only one of a model may come without its name."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ut_tf.models.universal_transformer.catalogue import NOISE
 from ut_tf.models.universal_transformer.noise import truncated_normal
 
 
@@ -104,6 +105,7 @@ class NoiseState(InitialState):
       stddev: their deviation (EqR: 1; Huginn: sqrt(2 / 5) where embeddings have deviation 1).
     """
 
+    options: ClassVar[dict[str, Any]] = NOISE
     draws = True
 
     def __init__(self, stddev: float = 1.0, **kwargs: Any) -> None:

@@ -23,7 +23,7 @@ import tensorflow as tf
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear
-from ut_tf.layers.recurrence_details import GivenDepth, Observer, RecurrenceDetails
+from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions
 from ut_tf.models.memory_transformer.memory import MemoryStack
@@ -67,18 +67,11 @@ class UniversalTransformer(AttentionModel):
             self.feedback = Linear(width, False, "zeros", name="feedback", dtype=policy)
             self.feedback.build((None, self.spec.target_vocab_size))
 
-    def call(
-        self,
-        features: dict[str, Any],
-        training: bool = False,
-        return_details: bool = False,
-        return_attention: bool = False,
-        observer: Observer | None = None,
-    ) -> Any:
+    def call_features(self, features: dict[str, Any], training: bool) -> dict[str, Any]:
         restarts = self.network.eval_restarts
-        if not training and restarts > 1 and "restart" not in features:
-            features = {**features, "restart": self._best_restart(features, restarts)}
-        return super().call(features, training, return_details, return_attention, observer)
+        if training or restarts == 1 or "restart" in features:
+            return features
+        return {**features, "restart": self._best_restart(features, restarts)}
 
     def _best_restart(self, features: Mapping[str, Any], restarts: int) -> Any:
         """Returns int64 [batch], the restart that ``eval_select`` chooses."""
@@ -92,7 +85,7 @@ class UniversalTransformer(AttentionModel):
         depth = GivenDepth(tf.constant(self.max_steps(training=False)))
         several = tiled(features, restarts)
         further = {"restart": restart_numbers(batch, restarts), "to_depth": depth}
-        logits, details = super().call({**several, **further}, return_details=True)
+        logits, details = self.call({**several, **further}, return_details=True)
         rows = chosen(select, restarts, logits, details.encoder, several, self.verifier)
         return tf.cast(rows // batch, tf.int64)
 
