@@ -28,6 +28,7 @@ from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import SudokuCodec, aligned_spec
 from ut_tf.problems.reasoning.grids import SudokuSize, dig, patterns
+from ut_tf.problems.reasoning.rounds import hardest, rounds_of_singles, units
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 PUZZLES_FILE = "puzzles.npz"
@@ -120,7 +121,8 @@ class Sudoku(Problem):
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
         """{"inputs": [cells], "targets": [cells], "blanks": []}, int32; (seed, epoch) decide the
-        order and the digits of "train" alone; `length` has no effect.
+        order and the digits of "train" alone; `length` has no effect. The other splits have the
+        rounds of singles as well: {"position_difficulty": [cells], "difficulty": []}.
         """
         del length
         self.check_split(split)
@@ -135,6 +137,9 @@ class Sudoku(Problem):
             "targets": targets,
             "blanks": (~clues[order]).sum(1, dtype=np.int32),
         }
+        if split != "train":
+            rounds = rounds_of_singles(units(self.size), solutions[order], clues[order])
+            columns |= {"difficulty": hardest(rounds), "position_difficulty": rounds}
         tensors = {name: tf.constant(column) for name, column in columns.items()}
 
         def batch(numbers: Any) -> dict[str, Any]:

@@ -78,6 +78,10 @@ def test_every_puzzle_has_its_target_as_only_solution(prepared: tuple[Sudoku, Pa
             np.testing.assert_array_equal(row["inputs"][~is_blank], row["targets"][~is_blank])
             cells = np.where(is_blank, -1, row["inputs"] - BLANK_ID - 1).tolist()
             assert count_solutions(problem.size, cells) == 1
+            # Training goes without the rounds.
+            assert ("difficulty" in row) == ("position_difficulty" in row) == (split != "train")
+            if split != "train":
+                assert row["difficulty"] == row["position_difficulty"].max() > 0
 
 
 def _pattern(targets: Any) -> bytes:
