@@ -40,6 +40,10 @@ _DIGITS = (
     "--problem=algorithmic_copy_decimal40",
     "--problem_args=max_length=6,train_examples=120,validation_length=2,validation_examples=4",
 )
+_BOARDS = (
+    "--problem=sudoku_4x4",
+    "--problem_args=train_puzzles=300,validation_puzzles=9,test_puzzles=9",
+)
 # Flags of the problem, and what makes it this training.
 TRAININGS = {
     "float32 with dropout": (*_STORIES, "--hparams_set=ut_babi", ""),
@@ -56,6 +60,12 @@ TRAININGS = {
         *_TEXTS,
         "--hparams_set=ut_act_classify",
         "act_max_steps=4,halting_compute=compact",
+    ),
+    "deep supervision": (*_BOARDS, "--hparams_set=ut_trm_sudoku4", "H_cycles=1,L_cycles=1"),
+    "drawn depth": (
+        *_TEXTS,
+        "--hparams_set=ut_classify",
+        "train_depth=uniform,train_depth.max=4,backprop_steps=2",
     ),
 }
 # Names of files that hold times, processes or other folders: only that they are there counts.

@@ -13,11 +13,13 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from tests.search.models import random_model, random_transformer
+from tests.training.toy import mirrored, run_steps
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
 from ut_tf.interop.recursive import load_recursive
 from ut_tf.metrics.losses import stablemax_cross_entropy
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.run import Run
 from ut_tf.training.objective import Objective, make_objective
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive" / "trm_training"
@@ -236,3 +238,39 @@ def test_batches_of_different_sizes_are_refused() -> None:
     carry, features = deep.start(batch(0)), batch(0, length=6)
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected boards of one size"):
         deep.sums(features, deep.counts(features, carry), carry)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replace_by", ["random", "q"])
+def test_two_replicas_hold_the_rows_of_one_device(replace_by: str, tmp_path: Path) -> None:
+    sizes = "hidden_size=16,filter_size=24,num_heads=2,H_cycles=1,L_cycles=1,memory_tokens=1"
+    deep = f"replace_by={replace_by},supervision_steps=3,eval_num_steps=2"
+
+    def trained(replicas: int) -> tuple[Any, Any, list[Any]]:
+        run = Run.create(
+            "sudoku_4x4",
+            "ut_trm_sudoku4",
+            f"{sizes},{deep},batch_size={8 // replicas}",
+            # The fourth batch is the last one of the epoch, and not full.
+            problem_args={"train_puzzles": 29, "validation_puzzles": 2, "test_puzzles": 2},
+            output_dir=str(tmp_path / f"run{replicas}"),
+            data_dir=str(tmp_path / "data"),
+            tmp_dir=str(tmp_path / "tmp"),
+        )
+        carried: list[Any] = []
+        reports, weights = run_steps(run, 7, mirrored(replicas), carried)
+        return [report.loss for report in reports], weights, carried
+
+    (losses, weights, carried), (losses2, weights2, carried2) = trained(1), trained(2)
+    np.testing.assert_allclose(losses2, losses, rtol=1e-6)
+    for one, two in zip(weights, weights2, strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-6, atol=1e-6 * np.abs(one).max())
+    for one, two in zip(carried, carried2, strict=True):
+        # Replica r has rows r B/2 to (r + 1) B/2.
+        for name in ("inputs", "targets", "weight", "steps", "halted"):
+            rows = np.concatenate(list(two[name]))
+            np.testing.assert_array_equal(rows, np.concatenate(list(one[name])), err_msg=name)
+        for mine, theirs in zip(one["carry"], two["carry"], strict=True):
+            states = np.concatenate(list(theirs))
+            assert_close(states, np.concatenate(list(mine)), 1e-5)
+    assert len({int(steps) for each in carried for steps in np.ravel(each["steps"])}) == 3

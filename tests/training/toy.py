@@ -234,8 +234,12 @@ def saved_weights(run: Run) -> list[Any]:
     return [weight.numpy() for weight in model.weights]
 
 
-def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepReport], list[Any]]:
-    """Returns the reports of the first updates of a run, and the weights after them."""
+def run_steps(
+    run: Run, steps: int, strategy: Any = None, carried: list[Any] | None = None
+) -> tuple[list[StepReport], list[Any]]:
+    """Returns the reports of the first updates of a run, and the weights after them; adds to
+    `carried` what goes out of each update, with the replicas in front.
+    """
     strategy = strategy or tf.distribute.get_strategy()
     workers = Workers.of(strategy)
     keras.utils.set_random_seed(run.seed)
@@ -255,6 +259,8 @@ def run_steps(run: Run, steps: int, strategy: Any = None) -> tuple[list[StepRepo
         parts = [batches.next() for _ in range(run.hparams.training.accumulate_steps)]
         report, carry = step.update(parts, carry)
         reports.append(report)
+        if carried is not None:
+            carried.append(tf.nest.map_structure(workers.stacked, carry[0]))
     batches.close()
     return step.read(reports), [weight.numpy() for weight in model.trainable_variables]
 
