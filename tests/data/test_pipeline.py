@@ -171,6 +171,16 @@ def test_fewer_examples_than_replicas_leave_padding_examples_of_weight_zero() ->
     assert not parts[3]["inputs"].any()
 
 
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_deep_supervision_sees_batches_of_one_size(num_replicas: int) -> None:
+    problem = Ramps(lengths=[4] * 21)
+    sizes = {"batch_size": 8 // num_replicas, "batch_unit": "examples", "supervision": "deep"}
+    given = (DATA_DIR, TrainingConfig(**sizes), num_replicas, 1, 0)  # type: ignore[arg-type]
+    batches = read(train_batches(problem, *given))
+    assert [len(batch["weight"]) for batch in batches] == [8 // num_replicas] * 3 * num_replicas
+    assert numbers(batches) == Counter(range(21))
+
+
 @pytest.mark.parametrize("num_workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_workers_shares_together_are_the_global_batches(num_workers: int) -> None:
     training = TrainingConfig(batch_size=64)
