@@ -126,5 +126,5 @@ def test_the_command_prints_and_keeps_the_table(
 def test_a_problem_of_unknown_depth_is_refused(tmp_path: Path) -> None:
     run = toy_run(tmp_path, model="universal_transformer")
     save(run, (1,))
-    with pytest.raises(UserError, match="needs a problem whose depth is known at each position"):
+    with pytest.raises(UserError, match="need a problem whose depth is known at each position"):
         judge_by_difficulty(run)

@@ -267,16 +267,16 @@ def _collected(
     for part in sets:
         method, seen = evaluator.method(part.method), 0
         if not isinstance(method, PredictionMethod) or part.method != "aligned":
-            raise UserError(f"--by_difficulty needs {_NEEDED}, and {name} is judged otherwise.")
+            raise UserError(f"steps by difficulty need {_NEEDED}, and {name} is judged otherwise.")
         for batch in method.batches(part):
             if "position_difficulty" not in batch:
-                raise UserError(f"--by_difficulty needs {_NEEDED}, and {name} does not say it.")
+                raise UserError(f"steps by difficulty need {_NEEDED}, and {name} does not say it.")
             parts.append(_of_batch(model, batch, example))
             example, seen = example + len(batch["inputs"]), seen + len(batch["inputs"])
             if seen >= most:
                 break
     if not sum(len(one.oracle) for one in parts):
-        raise UserError(f"--by_difficulty: no position of {name} has a known difficulty above 0.")
+        raise UserError(f"no position of {name} has a known difficulty above 0.")
     width = max(one.right.shape[1] for one in parts)
     columns = {
         name: np.concatenate([getattr(one, name) for one in parts])
