@@ -2,7 +2,8 @@
 (arXiv 2207.02098's relatives; Dyck-2 of bounded depth).
 
 "([])" asks for ")]).": "." where nothing is open. Trained on words of up to 40 brackets, at most 8
-deep, and judged beyond. Difficulty is the number of open brackets, which a stack holds.
+deep, and judged beyond. Difficulty is one more than the number of
+open brackets, which a stack holds.
 """
 
 from __future__ import annotations
@@ -78,5 +79,5 @@ class Dyck(StringTask):
             depth = np.maximum(depth + np.where(opening, 1, -1), 0)
             innermost = stack[rows, np.maximum(depth - 1, 0)] + _KINDS
             targets[:, place] = np.where(depth > 0, innermost, _NONE)
-            depths[:, place] = depth
+            depths[:, place] = depth + 1
         return Solved(np.where(strings >= 0, targets, NOTHING), depths)

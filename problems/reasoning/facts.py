@@ -85,7 +85,7 @@ class Facts(StringTask):
         hops.
         """
         sets = super().evaluation_sets(lengths)
-        if lengths:
+        if lengths or self.max_size == 1:
             return sets
         return [*sets, dataclasses.replace(sets[0], name=PAIRS, split=PAIRS)]
 

@@ -23,7 +23,8 @@ class PHop(StringTask):
 
     Args:
       max_size: the most hops of training; their number is uniform from 1.
-      letters: in a string, drawn anew where the hops of the string do not all end in it.
+      letters: in a string, drawn anew where the hops of the string do not all end in it, or where
+        the last two are the same, so that a hop would stay.
       train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
         of ``StringTask``.
     """
@@ -60,7 +61,9 @@ class PHop(StringTask):
         del split
         letters = draws.integers(0, len(LETTERS), [len(sizes), self.letters])
         while True:
-            lacking = np.flatnonzero((self.hops(letters, width)[:, :width] < 0).any(1))
+            # A hop from "aa" ends where it began.
+            stays = letters[:, -1] == letters[:, -2]
+            lacking = np.flatnonzero(stays | (self.hops(letters, width) < 0).any(1))
             if not len(lacking):
                 break
             letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), self.letters])

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ut_tf.data.arguments import at_least
 from ut_tf.problems.reasoning.codec import BITS, BitsCodec
 from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
 
@@ -46,6 +47,8 @@ class PrefixSums(StringTask):
         disjoint_splits: bool = True,
         name: str = "",
     ) -> None:
+        at_least(1, "max_length", max_length)
+        at_least(1, "validation_length", validation_length)
         super().__init__(
             max_length,
             train_examples,

@@ -102,7 +102,7 @@ class StringTask(Problem):
     ) -> None:
         self.max_size = at_least(self.min_size, "max_size", max_size)
         self.disjoint_splits = disjoint_splits
-        self.validation_size = validation_size or 2 * max_size
+        self.validation_size = at_least(0, "validation_size", validation_size) or 2 * max_size
         self.counts = {
             "train": at_least(1, "train_examples", train_examples),
             "validation": at_least(1, "validation_examples", validation_examples),

@@ -122,6 +122,6 @@ def test_brackets_are_closed_by_a_stack() -> None:
             else:
                 assert stack.pop() == symbol
             assert answer == (stack[-1] if stack else ".")
-            assert row["position_difficulty"][place] == len(stack)
+            assert row["position_difficulty"][place] == len(stack) + 1
             deepest = max(deepest, len(stack))
     assert deepest == 8
