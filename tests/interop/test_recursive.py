@@ -74,7 +74,8 @@ def test_weights_of_another_configuration_are_refused(tmp_path: Path) -> None:
         ("L_layers: 2", "L_layers: 1", r"has L_level\.layers\.1"),
         ("arch:", "bow:", "no mapping"),
         ("arch:", "arch: [", r"config\.yaml cannot be read \("),
-        ("seq_len:", "length:", "lacks seq_len: expected"),
+        ("seq_len:", "length:", r"lacks seq_len: write them into it"),
+        ("puzzle_emb_ndim: ", "puzzle_emb_ndim: x", "puzzle_emb_ndim='x"),
         ("hidden_size: 32", "hidden_size: wide", "hidden_size='wide', expected a whole number"),
         ("expansion: ", "expansion: x", "expected a number"),
     ):
@@ -83,3 +84,13 @@ def test_weights_of_another_configuration_are_refused(tmp_path: Path) -> None:
         path.write_text(text.replace(before, after))
         with pytest.raises(UserError, match=what):
             load_recursive(GOLDEN / "trm_attention.pth", path)
+
+
+def test_sizes_of_the_data_come_from_the_weights(tmp_path: Path) -> None:
+    lines = (GOLDEN / "trm_attention.yaml").read_text().splitlines(keepends=True)
+    sizes = ("vocab_size:", "num_puzzle_identifiers:")
+    path = tmp_path / "all_config.yaml"
+    path.write_text("".join(line for line in lines if not line.strip().startswith(sizes)))
+    assert len(path.read_text().splitlines()) == len(lines) - 2
+    model = load_recursive(GOLDEN / "trm_attention.pth", path)
+    assert model.network == loaded("trm_attention").network

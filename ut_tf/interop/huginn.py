@@ -59,6 +59,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "bias": (False,),
     "qk_bias": (True, False),
     "tie_embeddings": (True, False),
+    "test_time_noise": (0,),
     "sampling_scheme": ("poisson-lognormal-filling",),
 }
 _OPTIONAL = (
@@ -68,8 +69,7 @@ _OPTIONAL = (
 _UNREAD = (
     *("architecture_class_name", "architectures", "auto_map", "transformers_version"),
     *("_name_or_path", "torch_dtype", "dtype", "use_cache", "block_size", "pad_token_id"),
-    *("init_orthogonal", "init_strategy", "state_init", "test_time_noise"),
-    "test_time_noise_type",
+    *("init_orthogonal", "init_strategy", "state_init", "test_time_noise_type"),
 )
 
 
@@ -258,7 +258,7 @@ def _check_options(options: Mapping[str, Any], place: str) -> None:
     values = options.get("init_values")
     scale = math.sqrt(options["n_embd"])
     found = values.get("embed_scale", scale) if isinstance(values, dict) else scale
-    if not isinstance(found, float) or not math.isclose(found, scale, rel_tol=1e-6):
+    if not isinstance(found, int | float) or not math.isclose(found, scale, rel_tol=1e-6):
         raise UserError(f"{place}: embed_scale={found}: expected {scale}.")
     for name, value in options.items():
         if name in expected and value not in expected[name]:

@@ -36,6 +36,7 @@ from ut_tf.symbols import FIRST_SYMBOL_ID
 Arrays = dict[str, npt.NDArray[Any]]
 _PREFIXES = ("_orig_mod.", "model.", "inner.")
 _INNER_MULTIPLE = 256
+_PUZZLES = "puzzle_emb.weights"
 _COUNTS = (
     *("vocab_size", "seq_len", "hidden_size", "num_heads", "L_layers", "H_cycles", "L_cycles"),
     "halt_max_steps",
@@ -84,9 +85,10 @@ def load_recursive(checkpoint: str | Path, config: str | Path) -> UniversalTrans
 
 def read_source(checkpoint: str | Path, config: str | Path) -> Source:
     """Reads a checkpoint; arguments and errors as of ``load_recursive``."""
-    arch = _read_arch(Path(config))
-    network = network_of(arch)
+    given = _read_yaml(Path(config))
     weights = {_plain(name): values for name, values in weights_file(checkpoint).items()}
+    arch = _checked({**_sizes_of(weights), **given}, str(config))
+    network = network_of(arch)
     vocab_size = arch["vocab_size"] + FIRST_SYMBOL_ID
     added = FIRST_SYMBOL_ID * (2 * arch["hidden_size"] + 1) + vocab_size
     return Source(
@@ -176,7 +178,13 @@ def outer_steps(
     return results
 
 
-def _read_arch(path: Path) -> dict[str, Any]:
+def _sizes_of(weights: Arrays) -> dict[str, int]:
+    """The sizes that a training takes from its data, and that its file of options thus lacks."""
+    of = {"vocab_size": "embed_tokens.embedding_weight", "num_puzzle_identifiers": _PUZZLES}
+    return {size: len(weights[name]) for size, name in of.items() if name in weights}
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(read_bounded(expanded(path)))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
@@ -184,10 +192,27 @@ def _read_arch(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} cannot be read ({reason}): expected a YAML file.") from error
     if not isinstance(content, dict) or not isinstance(content.get("arch"), dict):
         raise UserError(f'{path} has no mapping "arch": expected the configuration of a training.')
-    arch = {**content, **content["arch"]}
-    if missing := [name for name in _NEEDED if name not in arch]:
-        raise UserError(f"{path} lacks {', '.join(missing)}: expected the whole configuration.")
-    for name in _COUNTS:
+    return {**content, **content["arch"]}
+
+
+def _checked(arch: dict[str, Any], path: str) -> dict[str, Any]:
+    """Returns the options.
+
+    Raises:
+      UserError: one is missing, or has another type.
+    """
+    counts, needed = list(_COUNTS), list(_NEEDED)
+    if "hrm" in str(arch.get("name")):
+        counts.append("H_layers")
+    sizes = [name for name in ("puzzle_emb_ndim", "puzzle_emb_len") if arch.get(name)]
+    if sizes:
+        counts += [*sizes, "num_puzzle_identifiers", "puzzle_emb_ndim"]
+    if missing := [name for name in dict.fromkeys([*needed, *counts]) if name not in arch]:
+        raise UserError(
+            f"{path} lacks {', '.join(missing)}: write them into it (seq_len is that of the data's"
+            " dataset.json)."
+        )
+    for name in counts:
         value = arch[name]
         if type(value) is not int or value < 1:
             raise UserError(f"{path}: {name}={value!r}, expected a whole number of at least 1.")
@@ -268,7 +293,7 @@ def _assign(model: UniversalTransformer, weights: Arrays, place: str) -> None:
     take(recurrence.q_head.kernel, "q_head.weight", np.transpose)
     take(recurrence.q_head.bias, "q_head.bias")
     if isinstance(stack, MemoryStack):
-        take(stack.memory.vectors, "puzzle_emb.weights")
+        take(stack.memory.vectors, _PUZZLES)
     for blocks, name in ((recurrence.block, "L_level"), (levels.high_block, "H_level")):
         if blocks is None:
             continue
