@@ -198,6 +198,12 @@ def judge_by_difficulty(
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
     loaded = load_checkpoint(run, checkpoint)
+    network = run.hparams.network
+    if getattr(network, "mix_layers_before", 0) or getattr(network, "mix_layers_after", 0):
+        raise UserError(
+            "steps by difficulty are those of a recurrence alone, and this model has layers around"
+            " it (mix_layers_before, mix_layers_after): judge one without them."
+        )
     evaluator = Evaluator(loaded.model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     validation = chosen_sets(run, problem, (), "validation")
     found = [

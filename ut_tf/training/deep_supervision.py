@@ -60,6 +60,11 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
             "replace_by=q and q_continue_weight read Q values: set q_head=True, or"
             " replace_by=random or end and q_continue_weight=0."
         )
+    if network.prediction_feedback and network.num_steps == 1:
+        raise UserError(
+            "prediction_feedback=True feeds back between the steps of an update, and with"
+            " supervision=deep num_steps=1 there is one: set num_steps to 2 or more."
+        )
     if training.loss == "stablemax" and training.label_smoothing:
         raise UserError(
             f"loss=stablemax has no label_smoothing, not {training.label_smoothing:g}: set"

@@ -56,7 +56,7 @@ class RecurrenceConfig(StepsConfig):
     drawn once), noise (drawn for each example and position); all but inputs need an
     input_injection.
     """
-    eval_noise_seed: int = option(0, at_least=0, in_use=True)
+    eval_noise_seed: int = option(0, at_least=0, at_most=2**31 - 1, in_use=True)
     """From which the noise of initial_state=noise is drawn in use."""
     eval_restarts: int = option(1, at_least=1, at_most=1000, in_use=True)
     """Answers in use from so many drawn initial states, of which eval_select chooses one."""
@@ -64,7 +64,7 @@ class RecurrenceConfig(StepsConfig):
         "residual", only_with=unless("eval_restarts", 1), in_use=True
     )
     """The answer chosen: of the state that changes least in the last step, of the highest Q value
-    of halting, the most frequent one, or the first that passes the problem's check.
+    of halting, the one with which most agree, or the first that passes the problem's check.
     """
     H_cycles: int = option(0, at_least=0, is_structure=True)
     """Of a step of two levels (TRM, HRM), how often the high state moves; 0: there is one level."""

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.models.universal_transformer.catalogue import NOISE
-from ut_tf.models.universal_transformer.noise import truncated_normal
+from ut_tf.models.universal_transformer.noise import mixed, truncated_normal
 
 
 class InitialState(keras.layers.Layer):  # type: ignore[misc]
@@ -44,16 +44,20 @@ class InitialState(keras.layers.Layer):  # type: ignore[misc]
         super().__init__(autocast=False, **kwargs)
 
 
-def drawing(state: InitialState, keys: Any) -> Callable[[Any], Any]:
-    """Returns the function of the inputs that makes the state, given the keys, int64 [batch], of
-    the examples; None: they are numbered.
+def drawing(state: InitialState, keys: Any, of_low: bool = False) -> Callable[[Any], Any]:
+    """Returns the function of the inputs that makes the state.
+
+    Args:
+      state: the initial state.
+      keys: int64 [batch], numbers of the examples; None: they are numbered.
+      of_low: whether it is the second state of two levels, which has other numbers.
     """
     if not state.draws:
         return state
 
     def draw(inputs: Any) -> Any:
         numbers = tf.range(tf.shape(inputs, tf.int64)[0]) if keys is None else keys
-        return state(inputs, keys=numbers)
+        return state(inputs, keys=mixed(numbers + 1) if of_low else numbers)
 
     return draw
 

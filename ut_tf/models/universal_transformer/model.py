@@ -31,7 +31,7 @@ from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
 from ut_tf.models.universal_transformer.mixed import MixedStack
-from ut_tf.models.universal_transformer.noise import example_keys
+from ut_tf.models.universal_transformer.noise import example_keys, mixed
 from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.models.universal_transformer.restarts import (
@@ -40,9 +40,6 @@ from ut_tf.models.universal_transformer.restarts import (
     restart_numbers,
     tiled,
 )
-
-# Seeds and restarts share one number.
-_MOST_RESTARTS = 2**20
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -94,7 +91,7 @@ class UniversalTransformer(AttentionModel):
             return None
         if not options.training:
             restart = 0 if options.restart is None else options.restart
-            return example_keys(ids, self.network.eval_noise_seed * _MOST_RESTARTS + restart)
+            return example_keys(ids, mixed(self.network.eval_noise_seed) + restart)
         seed = options.update
         if seed is None:
             assert self.noise_seeds is not None
@@ -133,6 +130,17 @@ class UniversalTransformer(AttentionModel):
             )
         if network.eval_restarts > 1 and network.eval_select == "q" and not network.q_head:
             mistakes.append("eval_select=q needs q_head=True: choose residual or vote")
+        if network.eval_restarts > 1:
+            needed = {"recurrence": "basic", "position_shift": "none", "steps_per_position": 0}
+            # The state of what has stopped does not move.
+            if network.eval_select in ("residual", "verifier"):
+                needed |= {"halting": "none", "eval_exit": "none"}
+            mistakes += [
+                f"eval_restarts={network.eval_restarts} with eval_select={network.eval_select}"
+                f" needs {name}={value}, not {getattr(network, name)}"
+                for name, value in needed.items()
+                if getattr(network, name) != value
+            ]
         if network.memory_tokens and not self.has_encoder:
             mistakes.append(
                 f"memory_tokens={network.memory_tokens} stand in front of an encoder's inputs, and"

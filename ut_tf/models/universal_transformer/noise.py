@@ -35,11 +35,11 @@ def example_keys(ids: Any, seed: Any) -> Any:
     places = tf.zeros([1], tf.int64)
     for axis in range(1, ids.shape.rank):
         own = tf.range(tf.shape(ids, tf.int64)[axis])
-        places = _mixed(places[..., None] + own + 1)
+        places = mixed(places[..., None] + own + 1)
     ids = tf.cast(ids, tf.int64)
-    each = tf.where(ids == PADDING_ID, tf.zeros_like(ids), _mixed(_mixed(ids) + places))
+    each = tf.where(ids == PADDING_ID, tf.zeros_like(ids), mixed(mixed(ids) + places))
     whole = tf.reduce_sum(each, list(range(1, ids.shape.rank)))
-    return _mixed(_mixed(whole) + _mixed(tf.cast(seed, tf.int64)))
+    return mixed(mixed(whole) + mixed(tf.cast(seed, tf.int64)))
 
 
 def truncated_normal(keys: Any, length: Any, width: int) -> Any:
@@ -50,17 +50,18 @@ def truncated_normal(keys: Any, length: Any, width: int) -> Any:
       length: int32 [], positions; a longer example begins with the numbers of a shorter one.
       width: channels.
     """
-    positions = _mixed(tf.range(tf.cast(length, tf.int64)) + 1)
-    channels = _mixed(tf.range(width, dtype=tf.int64) + 1)
-    rows = _mixed(keys[:, None] + positions)
+    positions = mixed(tf.range(tf.cast(length, tf.int64)) + 1)
+    channels = mixed(tf.range(width, dtype=tf.int64) + 1)
+    rows = mixed(keys[:, None] + positions)
     # 24 bits are the digits of a float32.
-    bits = _mixed(rows[..., None] + channels) // 256
+    bits = mixed(rows[..., None] + channels) // 256
     uniform = (tf.cast(bits, tf.float32) + 0.5) / 2.0**24
     return tf.math.ndtri(_TAIL + uniform * (1.0 - 2.0 * _TAIL))
 
 
-def _mixed(x: Any) -> Any:
-    """Hashes numbers to 32 bits; int64 holds their products' lower halves."""
+def mixed(x: Any) -> Any:
+    """Returns numbers hashed to 32 bits; int64 holds their products' lower halves."""
+    x = tf.cast(x, tf.int64)
     x = tf.bitwise.bitwise_and(x, _MASK)
     for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
         x = tf.bitwise.bitwise_xor(x, x // 2**shift)

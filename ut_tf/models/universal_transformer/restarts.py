@@ -10,7 +10,7 @@
 
     residual    the least mean ||z_t - z_(t-1)|| / ||z_(t-1)|| at the last step
     q           the highest Q value of halting
-    vote        the answer that most restarts give, the first of equals
+    vote        the answer with which most restarts agree, added up over the positions
     verifier    the first answer that passes the problem's check, else the least residual
 """
 
@@ -82,11 +82,11 @@ def chosen(
 
 
 def _votes(answers: Any, features: Mapping[str, Any], restarts: int) -> Any:
-    """Returns float32 [restarts * batch], how many restarts give the same answer."""
+    """Returns float32 [restarts * batch]: over the positions, how many restarts answer the same."""
     if answers.shape.rank == 1:
         each = tf.reshape(answers, [restarts, -1, 1])
     else:
         read = tf.cast(features["inputs"] != PADDING_ID, answers.dtype)
         each = tf.reshape(answers * read, [restarts, -1, tf.shape(answers)[1]])
-    same = tf.reduce_all(each[:, None] == each[None], -1)
-    return tf.reshape(tf.reduce_sum(tf.cast(same, tf.float32), 0), [-1])
+    same = tf.cast(each[:, None] == each[None], tf.float32)
+    return tf.reshape(tf.reduce_sum(same, [0, 3]), [-1])

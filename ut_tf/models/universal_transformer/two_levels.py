@@ -104,7 +104,7 @@ class TwoLevelStep(RecurrentStep):
         if begin is None:
             return Carry(high, tf.zeros_like(inputs))
         # The two states are drawn apart.
-        return Carry(high, drawing(begin, None if keys is None else keys + 1)(inputs))
+        return Carry(high, drawing(begin, keys, of_low=True)(inputs))
 
     def __call__(
         self,
