@@ -297,7 +297,7 @@ _NEEDED = "a problem whose depth is known at each position, such as sudoku_4x4 o
 
 def _of_batch(model: Any, batch: Mapping[str, Any], first: int) -> Positions:
     answers: list[Numbers] = []
-    length = batch["targets"].shape[1]
+    length = batch["inputs"].shape[1]
 
     def observe(view: Any) -> None:
         logits = model.position_logits(view.output[:, -length:])
@@ -305,7 +305,11 @@ def _of_batch(model: Any, batch: Mapping[str, Any], first: int) -> Positions:
 
     _, details = model(dict(batch), return_details=True, observer=observe)
     steps = details.encoder.ponder_times.numpy()[:, -length:]
-    targets, oracle = batch["targets"].numpy(), batch["position_difficulty"].numpy()
+    # Zeros at the end of all rows are left out of a batch.
+    targets, oracle = (
+        np.pad(batch[name].numpy(), [(0, 0), (0, length - batch[name].shape[1])])
+        for name in ("targets", "position_difficulty")
+    )
     judged = (targets > 0) & (oracle > 0) & (batch["weight"].numpy()[:, None] > 0)
     every = np.stack(answers)
     taken = every.shape[0]
