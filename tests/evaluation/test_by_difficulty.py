@@ -106,6 +106,21 @@ def test_steps_and_answers_are_the_models(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.oracle, batch["position_difficulty"][judged])
 
 
+def test_zeros_that_a_batch_leaves_out_count(tmp_path: Path) -> None:
+    run = halting_run(tmp_path)
+    model = run.make_model()
+    inputs = tf.constant([[2, 3, 3, 2], [3, 3, 2, 2]])
+    batch = {"inputs": inputs, "targets": inputs, "weight": tf.ones([2])}
+    known = {"position_difficulty": tf.constant([[1, 2, 0, 0], [0, 3, 0, 0]])}
+    whole = _of_batch(model, {**batch, **known}, 0)
+    short = {name: value[:, :2] for name, value in known.items()}
+    for one, other in zip(
+        vars(whole).values(), vars(_of_batch(model, {**batch, **short}, 0)).values(), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert whole.oracle.tolist() == [1, 2, 3]
+
+
 def test_the_command_prints_and_keeps_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
