@@ -58,9 +58,10 @@ def _aligned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FIXED: dict[str, Any] = {"eval_num_steps": 2}
 BASIC = {"halting": "basic", "act_max_steps": 4, "act_halting_bias_init": -0.5}
+TWO_LEVELS = {"H_cycles": 2, "L_cycles": 2, "two_nets": True, "initial_state": "fixed"}
 QUICK: list[tuple[str, dict[str, Any]]] = [
     ("toy_class", FIXED),
-    ("toy_aligned", BASIC | {"input_start_symbol": True}),
+    ("toy_aligned", BASIC | {"input_start_symbol": True, "memory_tokens": 2}),
 ]
 OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("toy_class", {"recurrence": "lstm"}),
@@ -69,6 +70,9 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("toy_aligned", {"halting": "pondernet", "step_encoding": "none"}),
     ("toy_aligned", {"eval_exit": "kl", "eval_exit_threshold": 0.1}),
     ("toy_aligned", {"mix_layers_before": 1, "mix_layers_after": 1}),
+    ("toy_aligned", {"mix_layers_before": 1, "memory_tokens": 2}),
+    ("toy_aligned", TWO_LEVELS | {"memory_tokens": 2, "q_head": True}),
+    ("toy_aligned", {"initial_state": "noise", "input_injection": "add", "memory_tokens": 1}),
     ("toy_copy", FIXED),
     ("toy_copy", BASIC),
 ]

@@ -160,7 +160,7 @@ def outer_steps(
     """
     views: list[StepView] = []
     stack = model.encoder
-    recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
+    recurrence = getattr(stack, "recurrence", stack)
     features = {
         "inputs": np.asarray(inputs) + FIRST_SYMBOL_ID,
         "puzzles": np.asarray(puzzle_identifiers),
@@ -279,7 +279,7 @@ def _assign(model: UniversalTransformer, weights: Arrays, place: str) -> None:
         variable.assign(values)
 
     stack = model.encoder
-    recurrence = stack.stack if isinstance(stack, MemoryStack) else stack
+    recurrence = getattr(stack, "recurrence", stack)
     levels = recurrence.levels
     # A scaled embedding has the deviation that it is drawn with.
     take(model.input_embedding.table, "embed_tokens.embedding_weight", _with_padding)

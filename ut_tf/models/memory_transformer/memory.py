@@ -220,6 +220,11 @@ class MemoryStack(Composite):
         """The halting form of its recurrence."""
         return self.stack.halting_unit
 
+    @property
+    def recurrence(self) -> Any:
+        """The ``Recurrence`` among its layers."""
+        return getattr(self.stack, "recurrence", self.stack)
+
     def build(self, input_shape: Any) -> None:
         build_parts([self.memory, self.stack], input_shape)
 

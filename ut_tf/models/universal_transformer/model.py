@@ -26,7 +26,6 @@ from ut_tf.layers.linear import Linear
 from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
 from ut_tf.models.interfaces import CallOptions
-from ut_tf.models.memory_transformer.memory import MemoryStack
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.halting.pondernet import expected_scores
@@ -240,15 +239,13 @@ class UniversalTransformer(AttentionModel):
         """Returns a carry of zeros for the encoder's recurrence, of the size that inputs int32
         [batch, length] need.
         """
-        stack, size = self.encoder, tf.shape(ids)
-        if isinstance(stack, MemoryStack):
-            stack = stack.stack
+        size = tf.shape(ids)
         extra = self.network.memory_tokens + int(self.start_symbol is not None)
         width = self.network.hidden_size
         length = None if ids.shape[1] is None else ids.shape[1] + extra
         zeros = tf.zeros(tf.stack([size[0], size[1] + extra, width]), self.compute_dtype)
         zeros = tf.ensure_shape(zeros, [ids.shape[0], length, width])
-        recurrence = stack.recurrence if isinstance(stack, MixedStack) else stack
+        recurrence = getattr(self.encoder, "recurrence", self.encoder)
         return tuple(recurrence.recurrent_step.start(zeros))
 
     @property
