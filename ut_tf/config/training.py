@@ -83,6 +83,10 @@ class TrainingConfig(Config):
     """When an example is replaced before: where its Q value of halting is positive, at random, or
     not at all.
     """
+    replacement: Literal["slot", "queue"] = option("slot", only_with=_DEEP)
+    """Where new examples come from: slot, the same row of the batch at hand, whose other rows are
+    left out (HRM, TRM); queue, the next of the data, so that each is trained on once in every pass.
+    """
     replace_after: float = option(4.0, at_least=1, only_with=having("replace_by", "random"))
     """Mean number of updates before a replacement at random."""
     halt_exploration: float = option(0.1, at_least=0, at_most=1, only_with=_DEEP)

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_tf.data.pipeline import WEIGHT
 from ut_tf.errors import UserError, marked_in
 from ut_tf.training.distribution import Workers
 
@@ -48,6 +49,7 @@ class TrainingBatches:
         self._make_dataset = make_dataset
         self._workers = workers
         self.position = position
+        self._ahead: Any = None
         self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="next-epoch")
         self._open(make_dataset(position.epoch, position.batch))
 
@@ -62,11 +64,21 @@ class TrainingBatches:
         Raises:
           UserError: a whole epoch has no batch, or a shard is damaged.
         """
-        while True:
-            batch = self._read()
-            if batch is not None:
-                self.position = Position(self.position.epoch, self.position.batch + 1)
-                return batch
+        batch, self._ahead = self.peek(), None
+        self.position = Position(self.position.epoch, self.position.batch + 1)
+        return batch
+
+    def blank(self) -> Any:
+        """A batch like the next one, whose rows all have weight 0; errors as of ``next``."""
+        batch = self.peek()
+        return {**batch, WEIGHT: tf.zeros_like(batch[WEIGHT])}
+
+    def peek(self) -> Any:
+        """The next global batch, before which the position stays; errors as of ``next``."""
+        while self._ahead is None:
+            self._ahead = self._read()
+            if self._ahead is not None:
+                break
             # An epoch that was fully used may be empty after the skip; the one after it may not.
             if self.position.batch == 0:
                 raise UserError(
@@ -75,6 +87,7 @@ class TrainingBatches:
                 )
             self.position = Position(self.position.epoch + 1)
             self._open(self._next_epoch.result())
+        return self._ahead
 
     def restart(self, make_dataset: Callable[[int, int], Any]) -> None:
         """Goes on with other batches, at the beginning of the epoch at hand."""
@@ -98,6 +111,7 @@ class TrainingBatches:
             raise UserError(sentence) from error
 
     def _open(self, dataset: Any) -> None:
+        self._ahead = None
         self._dataset = self._workers.share_of(dataset)
         self._iterator = iter(self._dataset)
         self._next_epoch: Future[Any] = self._builder.submit(

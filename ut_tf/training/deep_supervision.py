@@ -10,8 +10,9 @@ In every update, for each row of the batch::
 
 HRM adds q_continue_weight * BCE(q_continue, σ(max(q_halt, q_continue) after one more step)).
 
-An example that has not halted keeps its row: the row of the batch that has come is left out
-(``replacement=slot``). The states are carried without their gradient.
+An example that has not halted keeps its row. With ``replacement=slot`` the row of the batch that
+has come is left out; with ``queue`` it waits until some row halts, and no batch comes while enough
+wait (``row_queue.py``). The states are carried without their gradient.
 
 ``replace_by=q``: a row halts where its Q value of halting is positive; of ``halt_exploration`` of
 the rows after a number of steps drawn from 2 to supervision_steps at the earliest. ``random``: each
@@ -30,6 +31,7 @@ from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, marked
 from ut_tf.metrics import losses
 from ut_tf.symbols import PADDING_ID
+from ut_tf.training import row_queue
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Call, LayerLosses, Sums, Supervision
 
 _ROWS = "rows"
@@ -42,7 +44,7 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
     Raises:
       UserError: the model has no recurrence of fixed depth that it answers from at each position,
         or its steps do not read the inputs, or no Q values are to decide, or stablemax is to be
-        smoothed.
+        smoothed, or a curriculum takes examples back that wait.
     """
     training, network = hparams.training, model.network
     if not getattr(model, "has_step_answers", False) or model.spec.targets != "aligned":
@@ -70,6 +72,13 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
             f"loss=stablemax has no label_smoothing, not {training.label_smoothing:g}: set"
             " label_smoothing=0."
         )
+    queues = training.replacement == "queue"
+    if queues and training.curriculum != "none":
+        raise UserError(
+            f"replacement=queue serves every example once in each pass, and"
+            f" curriculum={training.curriculum} begins passes anew: set curriculum=none, or"
+            " replacement=slot."
+        )
     terms: list[Any] = [RowCrossEntropy(training.loss, training.label_smoothing)]
     # Before the model is called once more.
     terms.append(LayerLosses(model, shares))
@@ -77,7 +86,8 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
         terms.append(QLoss(training.q_loss_weight))
     if training.q_continue_weight:
         terms.append(QContinueLoss(model, training))
-    return Supervision(tuple(terms), HeldExamples(model, training))
+    held = HeldExamples(model, training)
+    return Supervision(tuple(terms), held, demand=held.demand if queues else None)
 
 
 class RowCrossEntropy:
@@ -179,6 +189,7 @@ class HeldExamples:
         self._model = model
         self._most = training.supervision_steps
         self._by = training.replace_by
+        self._queues = training.replacement == "queue"
         self._after = training.replace_after
         self._exploration = training.halt_exploration
         self._compares = training.q_continue_weight > 0
@@ -189,6 +200,7 @@ class HeldExamples:
         rows = {name: features[name] for name in _CARRIED if name in features}
         return {
             **rows,
+            **({"queue": row_queue.empty(rows)} if self._queues else {}),
             "carry": self._model.carry_like(features["inputs"]),
             "steps": tf.zeros([batch], tf.int32),
             "halted": tf.ones([batch], tf.bool),
@@ -198,13 +210,12 @@ class HeldExamples:
         """The rows that stay, and new ones in the place of those that have halted."""
         halted = carry["halted"]
         _check_shape(features["inputs"], carry["inputs"])
-        rows = {
-            name: _where(halted, features[name], carry[name])
-            for name in _CARRIED
-            if name in features
-        }
         steps = tf.where(halted, 0, carry["steps"])
         state = {"carry": carry["carry"], "fresh": halted, "steps": steps}
+        new = {name: features[name] for name in _CARRIED if name in features}
+        if self._queues:
+            new, state["queue"] = row_queue.serve(carry["queue"], new, halted)
+        rows = {name: _where(halted, value, carry[name]) for name, value in new.items()}
         return {**features, **rows, **state}
 
     def after(self, call: Call) -> Any:
@@ -213,7 +224,16 @@ class HeldExamples:
         halted = tf.logical_or(steps >= self._most, self._halts(call, steps))
         rows = {name: call.features[name] for name in _CARRIED if name in call.features}
         carry = tf.nest.map_structure(tf.stop_gradient, tuple(call.details.encoder.carry))
-        return {**rows, "carry": carry, "steps": steps, "halted": halted}
+        after = {**rows, "carry": carry, "steps": steps, "halted": halted}
+        if self._queues:
+            # A place for which no row waited is free again.
+            after["halted"] = tf.logical_or(halted, rows["weight"] <= 0.0)
+            after["queue"] = call.features["queue"]
+        return after
+
+    def demand(self, carry: Any) -> Any:
+        """Whether rows halted for which none waits, as ``Supervision.demand``."""
+        return row_queue.demand(carry["queue"], carry["halted"])
 
     def _halts(self, call: Call, steps: Any) -> Any:
         """Whether rows halt before they have taken all steps, bool [batch]."""

@@ -56,7 +56,14 @@ class TrainingLoop:
         """Trains on, and returns the reason to stop."""
         state, progress = self._state, self._state.progress
         while True:
-            batches = [self._batches.next() for _ in range(self._accumulate_steps)]
+            if state.restored:
+                # It decides whether a batch is drawn.
+                like = [self._batches.peek()] * self._accumulate_steps
+                state.begin(self._step.start(like), self._workers)
+            batches = [
+                self._batches.next() if wanted else self._batches.blank()
+                for wanted in self._step.wants(state.carry)
+            ]
             if state.carry is None:
                 state.begin(self._step.start(batches), self._workers)
             report, state.carry = self._step.update(batches, state.carry)

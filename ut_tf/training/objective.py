@@ -196,11 +196,14 @@ class Supervision(NamedTuple):
       terms: of the loss, the cross entropy first.
       carried: from one update to the next, or None.
       answers: makes the answers that are supervised of the features of a call; None: the final one.
+      demand: makes of a replica's carry, whether its next update needs a batch and whether it has
+        no room for one, as numbers, float32 [2]; None: every update takes a batch.
     """
 
     terms: tuple[Term, ...]
     carried: Carried | None = None
     answers: Callable[[Mapping[str, Any]], Sequence[Answer]] | None = None
+    demand: Callable[[Any], Any] | None = None
 
 
 class Objective:
@@ -209,7 +212,7 @@ class Objective:
     Args:
       model: ``TrainableModel``.
       terms: the cross entropy first.
-      carried, answers: as of ``Supervision``.
+      carried, answers, demand: as of ``Supervision``.
     """
 
     def __init__(
@@ -218,7 +221,9 @@ class Objective:
         terms: Sequence[Term],
         carried: Carried | None = None,
         answers: Callable[[Mapping[str, Any]], Sequence[Answer]] | None = None,
+        demand: Callable[[Any], Any] | None = None,
     ) -> None:
+        self.demand = demand
         self._model = model
         self._terms = tuple(terms)
         self._carried = carried
@@ -331,6 +336,6 @@ def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term |
     """
     training = hparams.training
     make = registry.supervisions.get(training.supervision)
-    terms, carried, answers = make(model, hparams, replicas * training.accumulate_steps)
+    terms, *others = make(model, hparams, replicas * training.accumulate_steps)
     every = [*terms, *(term for term in further if term is not None)]
-    return Objective(model, every, carried, answers)
+    return Objective(model, every, *others)

@@ -73,6 +73,8 @@ class TrainingStep:
         carry_spec = self._carry_spec()
         self._count = _graph(self._run_count, batch_spec, carry_spec)
         self._whole = _graph(self._run_whole, batch_spec, carry_spec)
+        if self.objective.demand is not None:
+            self._wants = _graph(self._run_wants, carry_spec)
         if self._accumulates:
             counts = self._count.get_concrete_function().structured_outputs
             spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, counts)
@@ -86,6 +88,18 @@ class TrainingStep:
         if not self.objective.carries:
             return [()] * len(batches)
         return [self._start(batch) for batch in batches]
+
+    def wants(self, carry: Sequence[Any] | None) -> list[bool]:
+        """Returns, for each of the next update's global batches, whether one of the data is to be
+        given, or else one without rows (``TrainingBatches.blank``). Waits for the update before
+        where that decides.
+
+        Args:
+          carry: as of ``update``.
+        """
+        if carry is None or self.objective.demand is None:
+            return [True] * self._training.accumulate_steps
+        return [bool(self._wants(carried)) for carried in carry]
 
     def update(
         self, batches: Sequence[Any], carry: Sequence[Any] | None = None
@@ -137,6 +151,11 @@ class TrainingStep:
         features = self._strategy.run(self._features, args=(batch,))
         return self._strategy.run(self.objective.start, args=(features,))
 
+    def _run_wants(self, carry: Any) -> Any:
+        totals = self._first_replica(self._strategy.run(self._demand, args=(carry,)))
+        needed, full = tf.unstack(totals)
+        return tf.logical_and(needed > 0.0, full == 0.0)
+
     def _run_count(self, batch: Any, carry: Any) -> Any:
         features = self._strategy.run(self._features, args=(batch,))
         return self._first_replica(self._strategy.run(self._counts, args=(features, carry)))
@@ -168,6 +187,10 @@ class TrainingStep:
         number = tf.cast(self._optimizer.iterations, tf.int64) + 1
         update = tf.stack([tf.constant(self._seed, tf.int64), number])
         return {**self._workers.part_of_replica(batch), "update": update}
+
+    def _demand(self, carry: Any) -> Any:
+        """Returns how many replicas need a batch, and how many have no room for one."""
+        return self._sum_over_replicas(self.objective.demand(carry))  # type: ignore[misc]
 
     def _counts(self, features: Any, carry: Any) -> Any:
         """Returns the counts of the objective, added up over all replicas."""
