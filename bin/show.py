@@ -72,6 +72,8 @@ _MODEL = dataclasses.replace(
 _LEAVE, _HELP = frozenset({"exit", "quit"}), frozenset({"help", "?"})
 _COMMANDS = '"exit", "quit" or Ctrl-D leaves; "help" or "?" shows this again.'
 _EXAMPLES, _OUT = "Examples", "Output"
+# At least so many test examples are looked at for the one that is shown first.
+_LOOKED_AT = 4
 FLAGS = (
     shared_flags.CHECKPOINT,
     shared_flags.HPARAMS_IN_USE,
@@ -229,12 +231,9 @@ class _Show:
             return self._inspector.read(text, name)
 
     def test_examples(self, count: int) -> None:
-        """Shows test examples of the problem."""
+        """Shows test examples of the problem, first one whose answers change."""
         if count:
-            self._has_test_examples = True
-            with stdout_to_stderr():
-                examples = self._inspector.test_examples(count)
-            self._print(examples)
+            self._print(self._lively_examples(count))
 
     def sample(self) -> None:
         """Shows an example that needs no data, if there is one whose words the model knows; else a
@@ -245,12 +244,10 @@ class _Show:
             self.read(text, "the sample")
             return
         try:
-            with stdout_to_stderr():
-                examples = self._inspector.test_examples(1)
+            examples = self._lively_examples(1)
         except UserError as error:
             tell(COMMAND, f"no example is shown first: {error}")
             return
-        self._has_test_examples = True
         self._print(examples)
 
     def document(self) -> dict[str, Any]:
@@ -259,6 +256,13 @@ class _Show:
 
         counted = HISTOGRAM_EXAMPLES if self._has_test_examples else 0
         return self._inspector.document(self._shown, counted)
+
+    def _lively_examples(self, count: int) -> list[dict[str, Any]]:
+        """Test examples, with that in front whose answers change most."""
+        with stdout_to_stderr():
+            examples = self._inspector.test_examples(max(count, _LOOKED_AT))
+        self._has_test_examples = True
+        return _liveliest_first(examples)[:count]
 
     def _print(self, examples: Sequence[dict[str, Any]]) -> None:
         # numpy, which --help need not wait for.
@@ -391,6 +395,14 @@ def _typed_lines() -> Iterator[str]:
         except EOFError:
             print()
             return
+
+
+def _liveliest_first(examples: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The examples, with that in front whose answers change most from step to step."""
+    from ut_tf.bin.examples.notes import changes
+
+    first = max(examples, key=changes, default=None)
+    return sorted(examples, key=lambda example: example is not first)
 
 
 def _write_page(show: _Show, path: Path, opens: bool) -> None:

@@ -26,6 +26,7 @@ _WIDEST_BAR = 24
 # Of more positions with short texts several share a line.
 _MOST_LINES, _SHORT_TEXT = 16, 2
 _GUESS_WIDTH = 24
+_MOST_STEPS = 8
 # All but the codes of colours: words of data and of others' models must not command a terminal.
 _CONTROL = re.compile(r"(?!\033\[\d*m)[\x00-\x1f\x7f-\x9f]")
 _ROLE_COLOURS = {"fact": "blue", "question": "red"}
@@ -47,7 +48,7 @@ def example_lines(example: Mapping[str, Any], terminal: Terminal) -> list[str]:
             lines.append(f"{_INDENT}{part['label']}:")
         encoder = parts[0] if part is not parts[0] else None
         lines += _part_lines(part, encoder, example["target"], terminal)
-        lines += _guess_line(part, terminal)
+        lines += _guess_line(part, terminal) + _step_lines(part, terminal)
     answer = _answer_line(thought, example["target"], terminal)
     shown = [_CONTROL.sub("?", line) for line in [*lines, answer]]
     return [line if terminal.has_drawing else _in_ascii(line) for line in shown]
@@ -136,6 +137,29 @@ def _guess_line(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
         for steps, text, probability in guesses(part, 0)
     )
     return [f"{_INDENT}after {shown}"]
+
+
+def _step_lines(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
+    """How far the states of a fixed depth, of two levels or beside a Q value still move at each
+    step, and what that value is; of many steps at 1, 2, 4 and so on.
+    """
+    values = {"residual": part.get("residual"), "low level": part.get("low_residual")}
+    count, q_halt = len(values["residual"] or ()), part.get("q_halt") or []
+    if count < 2 or (part["halting_probability"] and not q_halt):
+        return []
+    steps = [n for n in range(1, count + 1) if count <= _MOST_STEPS or n in (n & -n, count)]
+    rows = {"step": [str(step) for step in steps]}
+    for name, of_steps in values.items():
+        numbers = [of_steps[step - 1] for step in steps] if of_steps else []
+        rows[name] = ["-" if number is None else f"{number:.2g}" for number in numbers]
+    rows["q halts"] = [percent(q_halt[step - 1]) for step in steps if q_halt]
+    shown = {name: cells for name, cells in rows.items() if cells}
+    columns = [list(shown), *(list(cells) for cells in zip(*shown.values(), strict=True))]
+    widths = [max(map(len, column)) for column in columns]
+    padded = [[cell.ljust(w) for cell in column] for column, w in zip(columns, widths, strict=True)]
+    chunks = _chunks(padded, terminal.width - len(_INDENT))
+    rows_of = (zip(*chunk, strict=True) for chunk in chunks)
+    return [f"{_INDENT}{' '.join(row).rstrip()}" for rows in rows_of for row in rows]
 
 
 def _answer_line(thought: Mapping[str, Any], target: str | None, terminal: Terminal) -> str:

@@ -63,6 +63,13 @@ def guesses(part: Mapping[str, Any], position: int) -> list[tuple[str, str, floa
     ]
 
 
+def changes(example: Mapping[str, Any]) -> int:
+    """How often the first thought's guesses change from step to step, over all positions."""
+    part = example["thoughts"][0]["parts"][-1]
+    positions = range(len((part["predictions"] or [[]])[0]))
+    return sum(max(len(guesses(part, position)) - 1, 0) for position in positions)
+
+
 def attention_weights(attention: Mapping[str, Any], step: int) -> np.ndarray:
     """The weights of a step, averaged over heads, [queries, keys]; keys that are not among the
     strongest have 0.

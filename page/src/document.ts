@@ -33,6 +33,10 @@ export interface Part {
   positions: Position[];
   halting_probability: number[][] | null;
   state_change: number[][];
+  low_state_change: number[][] | null;
+  residual: (number | null)[] | null;
+  low_residual: (number | null)[] | null;
+  q_halt: number[] | null;
   exit_steps: Record<string, (number | null)[]>;
   attention: Attention | null;
   memory_attention: Attention | null;

@@ -13,6 +13,7 @@ import pytest
 from tests.bin.test_show import encoded
 from ut_tf.bin import show
 from ut_tf.bin.examples.lines import example_lines
+from ut_tf.bin.examples.notes import changes
 from ut_tf.bin.frame.terminal import Terminal
 
 Prediction = list[dict[str, Any]]
@@ -65,6 +66,34 @@ def test_a_board_is_shown_after_each_step_that_changes_it() -> None:
     coloured = example_lines(board("1221"), Terminal(has_colour=True))[1]
     # Of the filled cells the second is right and the last is not yet.
     assert "1 \033[32m2\033[0m │ 2 \033[31m2\033[0m" in coloured
+
+
+def test_two_levels_show_how_far_each_still_moves_and_what_q_says() -> None:
+    moves = {"residual": [None, 0.5, 0.04], "low_residual": [1.6, 0.25, 3e-6]}
+    more = {"halting_probability": None, "q_halt": [0.1, 0.4, 0.999]}
+    shown = example(part(["a", "b"], [3, 3], **moves, **more), answer="a")
+    assert example_lines(shown, Terminal())[2:-1] == [
+        "  step      1   2    3",
+        "  residual  -   0.5  0.04",
+        "  low level 1.6 0.25 3e-06",
+        "  q halts   10% 40%  >99%",
+    ]
+    deep = part(["a"], [20], residual=[0.5] * 20, halting_probability=None)
+    lines = example_lines(example(deep, answer="a"), Terminal(width=24))
+    assert lines[1:-1] == [
+        "  step     1   2   4",
+        "  residual 0.5 0.5 0.5",
+        "  8   16  20",
+        "  0.5 0.5 0.5",
+    ]
+
+
+def test_the_example_whose_answers_change_most_stands_first() -> None:
+    quiet, lively = board(None), board(None)
+    quiet["thoughts"][0]["parts"][0]["predictions"] = [[guess(text) for text in "1221"]] * 3
+    assert [changes(quiet), changes(lively)] == [0, 1]
+    assert show._liveliest_first([quiet, lively, quiet]) == [lively, quiet, quiet]
+    assert show._liveliest_first([]) == []
 
 
 def test_outputs_show_their_probability_earlier_guesses_and_source() -> None:

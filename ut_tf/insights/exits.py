@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.errors import UserError
@@ -23,9 +25,6 @@ def make_rules(run: Run) -> dict[str, ExitRule]:
     if not hasattr(run.hparams.network, "eval_exit"):
         return rules
     for name in possible_rules(run):
-        # An observer does not see Q values.
-        if registry.exit_rules.attribute(name, "reads_q_values", False):
-            continue
         try:
             used = run.in_use(f"eval_exit={name}")
         except UserError:
@@ -55,7 +54,9 @@ def exit_steps(
     return {
         name: _steps(rule, part, step_logits)
         for name, rule in rules.items()
-        if part.views and (step_logits or not rule.reads_logits)
+        if part.views
+        and (step_logits or not rule.reads_logits)
+        and (part.q_halt is not None or not rule.reads_q_values)
     }
 
 
@@ -64,7 +65,11 @@ def _steps(rule: ExitRule, part: PartSteps, step_logits: Sequence[Any]) -> list[
     carried = rule.start(part.views[0].previous_state, vocab_size)
     first = np.full(len(part.ponder_times), np.inf)
     for number, view in enumerate(part.views):
-        logits = (lambda: step_logits[number][None]) if rule.reads_logits else _no_logits  # noqa: B023
+        logits: Callable[[], Any] = _no_logits
+        if rule.reads_logits:
+            logits = functools.partial(tf.expand_dims, step_logits[number], 0)
+        elif rule.reads_q_values:
+            logits = functools.partial(tf.identity, view.q_values)
         exits, carried = rule.check(number, view.state, carried, logits)
         first = np.where(exits.numpy()[0] & np.isinf(first), number + 1, first)
     return [

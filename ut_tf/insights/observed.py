@@ -21,6 +21,8 @@ import tensorflow as tf
 
 from ut_tf.layers.recurrence_details import RecurrenceDetails, StepView
 from ut_tf.models.interfaces import CallOptions, Encoded
+from ut_tf.models.memory_transformer.memory import MemoryStack
+from ut_tf.models.universal_transformer.given_depth import residuals_of
 from ut_tf.models.universal_transformer.mixed import MixedStack
 
 
@@ -35,6 +37,10 @@ class PartSteps(NamedTuple):
       halting_probabilities: float32 [steps, length], or None at fixed depth.
       state_changes: float32 [steps, length], ‖s_t - s_(t-1)‖ / ‖s_t‖; None where no states are
         shown.
+      low_state_changes: the same of the low state of steps of two levels, or None.
+      residuals: float32 [levels, steps] of a recurrence, the mean over the counted positions of
+        ‖s_t - s_(t-1)‖ / ‖s_(t-1)‖, of the state (or the high one, then the low one), or None.
+      q_halt: float32 [steps], σ of the Q value of halting, or None.
       attention: float32 [steps, heads, length, length], or None; where a step has several layers,
         their heads stand one behind the other.
       memory_attention: float32 [steps, heads, length, memory_length] over the encoder's positions,
@@ -49,6 +55,9 @@ class PartSteps(NamedTuple):
     memory_size: int = 0
     halting_probabilities: np.ndarray | None = None
     state_changes: np.ndarray | None = None
+    low_state_changes: np.ndarray | None = None
+    residuals: np.ndarray | None = None
+    q_halt: np.ndarray | None = None
     attention: np.ndarray | None = None
     memory_attention: np.ndarray | None = None
     views: tuple[StepView, ...] = ()
@@ -122,9 +131,10 @@ def _part(
     if not views:
         return _unseen(details)
     answers = has_head
-    if isinstance(stack, MixedStack):
+    layers = stack.stack if isinstance(stack, MemoryStack) else stack
+    if isinstance(layers, MixedStack):
         before, after = (
-            0 if layers is None else layers.cache_count for layers in (stack.before, stack.after)
+            0 if part is None else part.cache_count for part in (layers.before, layers.after)
         )
         views = views[before : len(views) - after]
         # The head does not read the recurrence's states where layers follow.
@@ -133,13 +143,24 @@ def _part(
     memory_size = views[0].state.shape[1] - symbols
     attention, memory_attention = _attention(views, memory_size)
     probabilities = details.halting_probabilities
+    states = [[(view.previous_state, view.state) for view in views]]
+    has_levels, has_q = (getattr(views[0], name) is not None for name in ("low_state", "q_values"))
+    if has_levels:
+        states.append([(view.previous_low_state, view.low_state) for view in views])
+    changes = [np.stack([_change(*pair) for pair in level]) for level in states]
+    is_recurrence = hasattr(getattr(stack, "recurrence", stack), "recurrent_step")
     return PartSteps(
         np.pad(details.ponder_times.numpy()[0], [memory_size, 0], constant_values=steps),
         np.pad(details.remainders.numpy()[0], [memory_size, 0]),
         steps,
         memory_size,
         None if probabilities is None else probabilities.numpy()[:steps, 0],
-        np.stack([_change(view) for view in views]),
+        changes[0],
+        changes[1] if has_levels else None,
+        np.array([[_residual(*pair, details.mask) for pair in level] for level in states])
+        if is_recurrence
+        else None,
+        np.stack([tf.sigmoid(view.q_values[0, 0]) for view in views]) if has_q else None,
         attention,
         memory_attention,
         tuple(views),
@@ -171,14 +192,21 @@ def _unseen(details: RecurrenceDetails) -> PartSteps:
     )
 
 
-def _change(view: StepView) -> np.ndarray:
+def _change(before: Any, after: Any) -> np.ndarray:
     """‖s_t - s_(t-1)‖ / ‖s_t‖ of each position, float32 [length]."""
-    state, previous = (
-        tf.cast(states, tf.float32).numpy()[0] for states in (view.state, view.previous_state)
-    )
+    previous, state = (tf.cast(states, tf.float32).numpy()[0] for states in (before, after))
     size = np.linalg.norm(state, axis=-1)
     change: np.ndarray = np.linalg.norm(state - previous, axis=-1) / np.maximum(size, 1e-12)
     return change
+
+
+def _residual(before: Any, after: Any, mask: Any) -> float:
+    """The mean of ‖s_t - s_(t-1)‖ / ‖s_(t-1)‖ over the counted positions whose s_(t-1) is not 0;
+    NaN: there are none.
+    """
+    residuals = residuals_of(before, after).numpy()
+    seen = residuals[(np.asarray(mask) > 0.0) & np.isfinite(residuals)]
+    return float(seen.mean()) if seen.size else np.nan
 
 
 def _attention(

@@ -307,6 +307,7 @@ class Thinker:
     ) -> dict[str, Any]:
         numbers = zip(rounded(steps.ponder_times), rounded(steps.remainders), strict=True)
         probabilities, changes = steps.halting_probabilities, steps.state_changes
+        low_changes = steps.low_state_changes
         board = self.codec.board if name == "encoder" else None
         return {
             "name": name,
@@ -319,6 +320,9 @@ class Thinker:
             ],
             "halting_probability": None if probabilities is None else rounded(probabilities),
             "state_change": None if changes is None else rounded(changes),
+            "low_state_change": None if low_changes is None else rounded(low_changes),
+            **dict(zip(("residual", "low_residual"), _residuals(steps), strict=True)),
+            "q_halt": None if steps.q_halt is None else rounded(steps.q_halt),
             "attention": encoded_attention(steps.attention),
             "memory_attention": encoded_attention(steps.memory_attention),
             "predictions": self._predictions(step_logits, steps.memory_size),
@@ -371,6 +375,14 @@ class Thinker:
     def _symbols(self, ids: np.ndarray) -> list[str]:
         """The texts of target symbols."""
         return texts_of(self.codec.target_tokens(tf.constant(ids[np.newaxis], tf.int32))[0])
+
+
+def _residuals(steps: PartSteps) -> list[list[float | None] | None]:
+    """The residuals of the state and of the low state, by step."""
+    levels = [] if steps.residuals is None else steps.residuals.tolist()
+    # They fall over many powers of ten.
+    known = [[None if value != value else float(f"{value:.4g}") for value in x] for x in levels]
+    return [*known, None, None][:2]
 
 
 def _in_order(label: str, order: str) -> str:

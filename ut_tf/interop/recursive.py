@@ -159,8 +159,6 @@ def outer_steps(
       steps: number of outer steps.
     """
     views: list[StepView] = []
-    stack = model.encoder
-    recurrence = getattr(stack, "recurrence", stack)
     features = {
         "inputs": np.asarray(inputs) + FIRST_SYMBOL_ID,
         "puzzles": np.asarray(puzzle_identifiers),
@@ -172,9 +170,8 @@ def outer_steps(
     for view in views:
         front = [] if view.memory_states is None else [view.memory_states]
         states = tf.concat([*front, view.state], 1)
-        q_values = recurrence.q_head(states[:, 0])
         logits = model.position_logits(view.output)[..., FIRST_SYMBOL_ID:]
-        results.append(OuterStep(logits, q_values[:, 0], q_values[:, 1], states))
+        results.append(OuterStep(logits, view.q_values[:, 0], view.q_values[:, 1], states))
     return results
 
 

@@ -140,6 +140,9 @@ class StepView(NamedTuple):
         after this step; after the last step what it returns. None in pondernet's training.
       memory_states: [batch, memory size, hidden_size] after the step, of learned vectors in front
         of the sequence, or None.
+      low_state, previous_low_state: as state and previous_state of the low level of a step of two,
+        or None.
+      q_values: float32 [batch, 2] after the step, of a recurrence with a ``q_head``, or None.
     """
 
     step: Any
@@ -151,6 +154,9 @@ class StepView(NamedTuple):
     previous_state: Any = None
     output: Any = None
     memory_states: Any = None
+    low_state: Any = None
+    previous_low_state: Any = None
+    q_values: Any = None
 
 
 Observer = Callable[[StepView], None]

@@ -92,18 +92,18 @@ class SymbolsFirst:
             return None
 
         def observe(view: StepView) -> None:
-            own, of_memory = view.attention_weights, view.memory_attention_weights
-            rest: tuple[Any, ...] = (view.state, view.halting, view.halting_probability)
-            rest = (*rest, view.previous_state, view.output)
-            flat = tf.nest.flatten(rest)
+            names = ["state", "halting", "halting_probability", "previous_state", "output"]
+            names += ["low_state", "previous_low_state"]
+            given = {name: getattr(view, name) for name in names}
+            flat = tf.nest.flatten(given)
             moved = iter(self.unpacked([value for value in flat if value is not None]))
-            state, halting, probability, previous, output = tf.nest.pack_sequence_as(
-                rest, [None if value is None else next(moved) for value in flat]
+            places = tf.nest.pack_sequence_as(
+                given, [None if value is None else next(moved) for value in flat]
             )
-            own = self._weights(own, self, True)
-            of_memory = self._weights(of_memory, memory, True)
-            places = (state, halting, probability, own, of_memory, previous, output)
-            observer(StepView(view.step, *places, view.memory_states))
+            own = self._weights(view.attention_weights, self, True)
+            of_memory = self._weights(view.memory_attention_weights, memory, True)
+            weights = {"attention_weights": own, "memory_attention_weights": of_memory}
+            observer(view._replace(**places, **weights))
 
         return observe
 

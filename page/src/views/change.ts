@@ -4,8 +4,8 @@ import { axisBottom, axisLeft } from "d3-axis";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { select } from "d3-selection";
 import { area, line } from "d3-shape";
-import { positionName } from "../document";
-import { el, plural, shorten, svg } from "../dom";
+import { type Part, positionName } from "../document";
+import { el, percent, plural, shorten, svg } from "../dom";
 import { type Context, shownStep, shownToken, touches, type View } from "./view";
 
 const HEIGHT = 250;
@@ -15,12 +15,13 @@ export function changeView(context: Context): View | null {
   const { part, state, colors, width } = context;
   if (!part.state_change?.length) return null;
   const steps = part.state_change.map((_, i) => i + 1);
-  const positive = part.state_change.flat().filter((value) => value > 0);
-  const [low, high] = extent(positive) as [number, number];
-  const floor = Math.max(low ?? 1e-3, 1e-4);
+  const low = part.low_state_change ?? [];
+  const positive = [...part.state_change, ...low].flat().filter((value) => value > 0);
+  const [least, most] = extent(positive) as [number, number];
+  const floor = Math.max(least ?? 1e-3, 1e-4);
   const x = scaleLinear([1, Math.max(2, part.steps)], [MARGIN.left, width - MARGIN.right]);
   const y = scaleLog(
-    [floor, Math.max(high ?? 1, floor * 2)],
+    [floor, Math.max(most ?? 1, floor * 2)],
     [HEIGHT - MARGIN.bottom, MARGIN.top],
   ).nice();
   const root = svg("svg", {
@@ -76,6 +77,10 @@ export function changeView(context: Context): View | null {
     .attr("y2", HEIGHT - MARGIN.bottom);
   const exits = chart.append("g").attr("class", "exits");
   const curve = chart.append("path").attr("class", "curve").attr("stroke", colors.ponderLine);
+  const lowCurve = chart
+    .append("path")
+    .attr("class", "curve low")
+    .attr("stroke", colors.ponderLine);
   const dots = chart.append("g").attr("class", "dots").attr("fill", colors.ponderLine);
   const table = el("ul", { class: "exit-list" });
 
@@ -83,6 +88,7 @@ export function changeView(context: Context): View | null {
     const token = shownToken(context);
     const values = part.state_change.map((row) => row[token]);
     curve.attr("d", shape(values));
+    lowCurve.attr("d", shape(low.map((row) => row[token])));
     dots
       .selectAll("circle")
       .data(values)
@@ -136,7 +142,9 @@ export function changeView(context: Context): View | null {
   const drawStep = () => {
     const place = x(shownStep(context));
     now.attr("x1", place).attr("x2", place);
+    numbers.textContent = numbersAt(part, shownStep(context));
   };
+  const numbers = el("p", { class: "readout" });
   drawToken();
   drawStep();
   const subject = el("p", { class: "subject" });
@@ -144,11 +152,12 @@ export function changeView(context: Context): View | null {
     const text = `“${shorten(positionName(part, shownToken(context)), 60)}”`;
     const others =
       part.positions.length > 2 ? "; the band holds 80% of the positions that still change" : "";
-    subject.textContent = `The state of ${text}${others}`;
+    const levels = low.length ? "; the dashed line is the low level's" : "";
+    subject.textContent = `The state of ${text}${others}${levels}`;
   };
   name();
   return {
-    node: el("div", { class: "change-figure" }, subject, root, table),
+    node: el("div", { class: "change-figure" }, subject, root, numbers, table),
     update(change) {
       if (touches(change, "token")) {
         drawToken();
@@ -157,6 +166,18 @@ export function changeView(context: Context): View | null {
       if (touches(change, "step")) drawStep();
     },
   };
+}
+
+/** What is known of all positions together after a step, in words. */
+function numbersAt(part: Part, step: number): string {
+  const residual = part.residual?.[step - 1];
+  const low = part.low_residual?.[step - 1];
+  const q = part.q_halt?.[step - 1];
+  const said: string[] = [];
+  if (residual != null) said.push(`residual ${residual.toPrecision(2)}`);
+  if (low != null) said.push(`of the low level ${low.toPrecision(2)}`);
+  if (q != null) said.push(`probability of halting (q) ${percent(q)}`);
+  return said.length ? `All positions, step ${step}: ${said.join(", ")}` : "";
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the four types of a selection do not matter here.

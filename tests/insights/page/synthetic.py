@@ -195,6 +195,9 @@ def board_example(rows: int = 4, columns: int = 4) -> dict[str, Any]:
         ]
         for step in range(1, part["steps"] + 1)
     ]
+    part["low_state_change"] = part["state_change"]
+    part |= {"residual": [None, 0.5, 0.25, 0.125, 0.0625], "low_residual": [0.031] * 5}
+    part["q_halt"] = [0.25] * 5
     answer = "".join(map(str, solved))
     thought = {"answer": answer, "probability": 0.8, "correct": True, "parts": [part]}
     return _example("square", "".join(texts), answer, "6 given", [thought])

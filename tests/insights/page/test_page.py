@@ -271,6 +271,9 @@ def test_a_board_is_drawn_anew_at_each_step(tab: Tab) -> None:
     assert tab.run(shades) != by_steps
     tab.click(".board-cell[data-token='5']")
     assert tab.text("#answers .subject") == "The cell at row 2, column 2"
+    assert tab.count("#change .curve") == 2
+    said = "residual 0.50, of the low level 0.031, probability of halting (q) 25%"
+    assert tab.text("#change .readout") == f"All positions, step 2: {said}"
 
 
 def test_two_runs_stand_side_by_side(tab: Tab) -> None:

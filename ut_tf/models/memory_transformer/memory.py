@@ -307,7 +307,8 @@ class MemoryStack(Composite):
             if self.observes_memory:
                 observer(view)
                 return
-            names = ("state", "halting", "halting_probability", "previous_state")
+            names = ["state", "halting", "halting_probability", "previous_state"]
+            names += ["low_state", "previous_low_state"]
             fields = {name: getattr(view, name) for name in names}
             symbols = tf.nest.map_structure(
                 lambda values: None if values is None else values[:, size:], fields

@@ -91,7 +91,7 @@ class ToDepth(Depth):
         ending = self.depth.bounded(index + 1)
         ended, at_end, _ = ending.after(index, probability, carry, new, kept.inner)
         after, inner, held = self.depth.after(index, probability, carry, new, kept.inner)
-        residuals = _residuals(carry.state, after.state)
+        residuals = residuals_of(carry.state, after.state)
         return after, self._reached(ending, inner, ended, at_end, residuals), held
 
     def output(self, carry: Carry, kept: Reached) -> Any:
@@ -122,7 +122,7 @@ class ToDepth(Depth):
         return Reached(inner, depth.output(carry, kept), record, residuals)
 
 
-def _residuals(before: Any, after: Any) -> Any:
+def residuals_of(before: Any, after: Any) -> Any:
     """Returns ||after - before|| / ||before|| of states [batch, length, hidden_size], float32."""
     before, after = tf.cast(before, tf.float32), tf.cast(after, tf.float32)
     return tf.norm(after - before, axis=-1) / tf.norm(before, axis=-1)

@@ -46,11 +46,13 @@ class Watch(NamedTuple):
       observer: called with a StepView inside every step, or None.
       return_attention: whether the attention weights of every step are kept.
       finish: makes of outputs [batch, length, hidden_size] what an observer sees.
+      q_head: makes Q values of the first position's state, or None.
     """
 
     observer: Observer | None
     return_attention: bool
     finish: Callable[[Any], Any]
+    q_head: Callable[[Any], Any] | None = None
 
     def __bool__(self) -> bool:
         return self.return_attention or self.observer is not None
@@ -186,7 +188,7 @@ class WholeLoop:
         """
         if self.watch.observer is None:
             return
-        output = depth.stopped_output(index, before, new, *kept)
+        output, q_head = depth.stopped_output(index, before, new, *kept), self.watch.q_head
         self.watch.observer(
             StepView(
                 tf.convert_to_tensor(index),
@@ -196,6 +198,9 @@ class WholeLoop:
                 *trace.attention_weights,
                 before.state,
                 None if output is None else self.watch.finish(output),
+                low_state=self.step.low_state(after),
+                previous_low_state=self.step.low_state(before),
+                q_values=None if q_head is None else q_head(after.state[:, 0]),
             )
         )
 

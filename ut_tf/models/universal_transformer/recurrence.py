@@ -180,7 +180,7 @@ class Recurrence(OptionalOutputs, Composite):
         mask = tf.cast(mask, tf.float32)
         inputs, signal = self._add_positions(inputs, given.position_signal)
         loop_inputs = LoopInputs(inputs, signal, given.block_context(), training)
-        watch = Watch(given.observer, given.return_attention, self.finish)
+        watch = Watch(given.observer, given.return_attention, self.finish, self.q_head)
         counted = self.halting_unit.counted(mask)
         step = self.recurrent_step
         if given.feedback is not None:

@@ -199,6 +199,10 @@ class RecurrentStep:
         before = tf.cast(before, state.dtype)
         return before + tf.cast(self.state_update, state.dtype) * (state - before)
 
+    def low_state(self, carry: Carry) -> Any:
+        """Returns the low state of a step of two levels; None: there is one level."""
+        del carry
+
     # Incremental decoding.
 
     def prepare(self, count: int) -> dict[str, Any]:

@@ -106,6 +106,9 @@ class TwoLevelStep(RecurrentStep):
         # The two states are drawn apart.
         return Carry(high, drawing(begin, keys, of_low=True)(inputs))
 
+    def low_state(self, carry: Carry) -> Any:
+        return carry.memory
+
     def __call__(
         self,
         carry: Carry,
