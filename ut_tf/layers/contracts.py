@@ -95,12 +95,14 @@ class PositionInputs(NamedTuple):
       position_signal: float32 [batch * beam_size or 1, hidden_size], of the new position, or None.
       context: PositionContext of the new position.
       head: as of ``StackInputs``, of [rows, hidden_size].
+      keys: as of ``StackInputs``, int64 [rows].
     """
 
     cache_position: CachePosition
     position_signal: Any = None
     context: PositionContext = PositionContext()
     head: Callable[[Any], Any] | None = None
+    keys: Any = None
 
 
 class Stack(Protocol):

@@ -305,7 +305,11 @@ class AttentionModel(EncoderDecoder):
         )
         inputs = self.embed_step(symbols, step, weights)
         given = PositionInputs(
-            cache_position, signal, context, lambda states: self.step_logits(states, weights)
+            cache_position,
+            signal,
+            context,
+            lambda states: self.step_logits(states, weights),
+            self.example_keys(symbols[:, None][:, :0], CallOptions()),
         )
         states, blocks = self.decoder.step(inputs, weights["decoder"], cache["blocks"], given)
         new = {**cache, "visible": visible, "blocks": blocks}

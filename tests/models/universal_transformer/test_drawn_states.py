@@ -12,12 +12,15 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import random_model
+from tests.search.models import LANGUAGE, SPEC, assert_steps_give_whole_logits, random_model
+from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.layers.recurrence_details import RecurrenceDetails
+from ut_tf.models.universal_transformer.initial_state import NoiseState
 from ut_tf.models.universal_transformer.noise import example_keys, truncated_normal
 from ut_tf.models.universal_transformer.restarts import chosen
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.search.stepper import make_stepper
 
 ALIGNED = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
 IDS = np.array([[3, 4, 5, 6], [8, 2, 7, 0], [5, 5, 0, 0]], np.int32)
@@ -41,6 +44,7 @@ def test_noise_is_the_truncated_normal_distribution() -> None:
         assert abs(np.corrcoef(moved[0].ravel(), moved[1].ravel())[0, 1]) < 0.2
     same = truncated_normal(keys[:4], 7, 32)
     np.testing.assert_array_equal(noise[:4, :7], same)
+    np.testing.assert_array_equal(noise[:, 6:8], truncated_normal(keys, 2, 32, first=6))
 
 
 @pytest.mark.parametrize("options", [NOISE, LEVELS])
@@ -66,6 +70,36 @@ def test_noise_in_training_is_that_of_the_update() -> None:
     for place, one in enumerate(results):
         for other in results[:place]:
             assert float(tf.reduce_max(tf.abs(one - other))) > 1e-3
+
+
+@pytest.mark.parametrize("spec", [SPEC, LANGUAGE])
+@pytest.mark.parametrize(
+    "changes", [{}, {"halting": "basic", "act_max_steps": 3, "mix_layers_before": 1}]
+)
+def test_drawn_states_are_decoded_with_a_cache(spec: ProblemSpec, changes: dict[str, Any]) -> None:
+    model = random_model(**{**NOISE, "spec": spec}, **changes, eval_noise_seed=3)
+    assert model.supports_incremental_decoding
+    assert_steps_give_whole_logits(model, 4)
+    # Otherwise any state would do.
+    other = random_model(**{**NOISE, "spec": spec}, **changes, eval_noise_seed=4)
+    features = {"inputs": IDS, "targets": IDS}
+    assert float(tf.reduce_max(tf.abs(model(features) - other(features)))) > 1e-2
+
+
+class _Own(NoiseState):
+    """A drawn state that does not say that it knows positions apart."""
+
+    by_position = False
+
+
+def test_drawn_states_of_ones_own_are_decoded_without_a_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(registry.initial_states._registered, "own", (_Own, __file__))
+    model = random_model(**{**NOISE, "spec": LANGUAGE, "initial_state": "own"})
+    assert not model.supports_incremental_decoding
+    with pytest.raises(UserError, match="cannot decode incrementally"):
+        make_stepper(model, 1, incremental=True)
 
 
 def _begins_with(first: int, features: Any, answers: Any) -> Any:

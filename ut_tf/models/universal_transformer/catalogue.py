@@ -95,6 +95,7 @@ INITIAL_STATES = {
         "drawn for each example and position; Huginn's, EqR's",
         attributes={
             "draws": True,
+            "by_position": True,
             "options": NOISE,
         },
     ),

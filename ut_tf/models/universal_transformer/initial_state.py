@@ -30,33 +30,42 @@ class InitialState(keras.layers.Layer):  # type: ignore[misc]
     Call arguments:
       inputs: [..., hidden_size], embedded.
       keys: int64 [batch], numbers of the examples, where it ``draws``.
+      first: int32 [], the position that `inputs` begin with, where it draws ``by_position``.
 
     Returns:
       [..., hidden_size] in the inputs' dtype, the state before the first step.
 
     Attributes:
       draws: whether the state is drawn for each example.
+      by_position: whether a position's state is the same whatever stands around it, so that
+        decoding may compute it alone.
     """
 
     draws: ClassVar[bool] = False
+    by_position: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
 
 
-def drawing(state: InitialState, keys: Any, of_low: bool = False) -> Callable[[Any], Any]:
+def drawing(
+    state: InitialState, keys: Any, of_low: bool = False, position: Any = None
+) -> Callable[[Any], Any]:
     """Returns the function of the inputs that makes the state.
 
     Args:
       state: the initial state.
       keys: int64 [batch], numbers of the examples; None: they are numbered.
       of_low: whether it is the second state of two levels, which has other numbers.
+      position: int32 [], where the inputs are those of one position, [rows, hidden_size].
     """
     if not state.draws:
         return state
 
     def draw(inputs: Any) -> Any:
         numbers = tf.range(tf.shape(inputs, tf.int64)[0]) if keys is None else keys
+        if position is not None:
+            return state(inputs[:, None], keys=numbers, first=position)[:, 0]
         return state(inputs, keys=mixed(numbers + 1) if of_low else numbers)
 
     return draw
@@ -110,14 +119,14 @@ class NoiseState(InitialState):
     """
 
     options: ClassVar[dict[str, Any]] = NOISE
-    draws = True
+    draws = by_position = True
 
     def __init__(self, stddev: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stddev = stddev
 
-    def call(self, inputs: Any, keys: Any) -> Any:
-        noise = truncated_normal(keys, tf.shape(inputs)[1], inputs.shape[-1])
+    def call(self, inputs: Any, keys: Any, first: Any = 0) -> Any:
+        noise = truncated_normal(keys, tf.shape(inputs)[1], inputs.shape[-1], first)
         return tf.cast(self.stddev * noise, inputs.dtype)
 
     def get_config(self) -> dict[str, Any]:

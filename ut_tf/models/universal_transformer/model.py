@@ -99,8 +99,10 @@ class UniversalTransformer(AttentionModel):
 
     @property
     def _draws_states(self) -> bool:
-        name = self.network.initial_state
-        return bool(registry.initial_states.attribute(name, "draws", False))
+        return self._of_initial_state("draws")
+
+    def _of_initial_state(self, attribute: str) -> bool:
+        return bool(registry.initial_states.attribute(self.network.initial_state, attribute, False))
 
     def mistakes(self) -> list[str]:
         mistakes, network = super().mistakes(), self.network
@@ -164,7 +166,7 @@ class UniversalTransformer(AttentionModel):
             and self._halting().works_incrementally
             and not self.network.steps_per_position
             and not self.network.H_cycles
-            and not self._draws_states
+            and (not self._draws_states or self._of_initial_state("by_position"))
             and self.network.position_shift == "none"
         )
 

@@ -42,15 +42,16 @@ def example_keys(ids: Any, seed: Any) -> Any:
     return mixed(mixed(whole) + mixed(tf.cast(seed, tf.int64)))
 
 
-def truncated_normal(keys: Any, length: Any, width: int) -> Any:
+def truncated_normal(keys: Any, length: Any, width: int, first: Any = 0) -> Any:
     """Returns float32 [batch, length, width] of deviation 1 before it is cut off at 3 of them.
 
     Args:
       keys: int64 [batch].
       length: int32 [], positions; a longer example begins with the numbers of a shorter one.
       width: channels.
+      first: the position that they begin with.
     """
-    positions = mixed(tf.range(tf.cast(length, tf.int64)) + 1)
+    positions = mixed(tf.range(tf.cast(length, tf.int64)) + tf.cast(first, tf.int64) + 1)
     channels = mixed(tf.range(width, dtype=tf.int64) + 1)
     rows = mixed(keys[:, None] + positions)
     # 24 bits are the digits of a float32.

@@ -354,7 +354,7 @@ class Recurrence(OptionalOutputs, Composite):
 
         step, unit, per_step = self.recurrent_step, self.halting_unit, self._by_step(caches)
         loop = PositionLoop(step, weights, given._replace(position_signal=signal), inputs)
-        carry = step.start(inputs)
+        carry = step.start(inputs, given.keys, given.cache_position.index)
         if not unit.dynamic and self.exit_rule is None:
             carry, per_step = loop.unrolled(carry, per_step)
             return finish(self._final_state(carry)), self._flat(per_step)

@@ -93,16 +93,17 @@ class RecurrentStep:
         parts = [self.block, self.cell, self.coordinates, self.injection, self.outer_norm]
         return [part for part in parts if part is not None]
 
-    def start(self, inputs: Any, keys: Any = None) -> Carry:
+    def start(self, inputs: Any, keys: Any = None, position: Any = None) -> Carry:
         """Returns the carry before the first step.
 
         Args:
           inputs: [batch, length, hidden_size] or [rows, hidden_size].
-          keys: int64 [batch], numbers of the examples, from which states are drawn.
+          keys: int64 [batch] or [rows], numbers of the examples, from which states are drawn.
+          position: int32 [], of inputs [rows, hidden_size].
         """
         begin: Callable[[Any], Any] = self.cell.initial_state
         if self.initial_state is not None:
-            begin = drawing(self.initial_state, keys)
+            begin = drawing(self.initial_state, keys, position=position)
         return Carry(begin(inputs), self.cell.initial_memory(inputs))
 
     def begun(self, inputs: Any, carry: Any, fresh: Any, keys: Any) -> Carry:

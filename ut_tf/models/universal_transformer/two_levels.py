@@ -99,8 +99,8 @@ class TwoLevelStep(RecurrentStep):
             for part in parts
         )
 
-    def start(self, inputs: Any, keys: Any = None) -> Carry:
-        high, begin = super().start(inputs, keys).state, self.levels.initial_low_state
+    def start(self, inputs: Any, keys: Any = None, position: Any = None) -> Carry:
+        high, begin = super().start(inputs, keys, position).state, self.levels.initial_low_state
         if begin is None:
             return Carry(high, tf.zeros_like(inputs))
         # The two states are drawn apart.
