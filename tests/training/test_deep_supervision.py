@@ -128,6 +128,20 @@ def test_a_row_holds_examples_of_its_own_place_alone() -> None:
     assert len({tuple(numbers) for numbers in held}) > 1
 
 
+def test_the_loss_is_reported_by_the_update_of_the_example() -> None:
+    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
+    deep = made(model, replace_by="random", replace_after=2.0, supervision_steps=3)
+    carries = updates(deep, 4)
+    features = {**batch(4), "weight": tf.constant([1.0, 1.0, 0.0, 1.0])}
+    sums, after = deep.sums(features, deep.counts(features, carries[-1]), carries[-1])
+    totals, counts = sums.reported["step_losses"].numpy()
+    weight = after["weight"].numpy()
+    expected = np.bincount(after["steps"].numpy() - 1, weights=weight, minlength=3)
+    np.testing.assert_array_equal(counts, expected)
+    assert totals.sum() / weight.sum() == pytest.approx(float(sums.losses["cross_entropy"]))
+    assert (counts > 0).sum() > 1
+
+
 @pytest.mark.parametrize(("share", "least"), [(0.0, [1] * 4), (1.0, [2] * 4)])
 def test_exploration_keeps_rows_that_would_halt(share: float, least: list[int]) -> None:
     model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
@@ -158,8 +172,18 @@ def test_the_updates_of_the_original_code() -> None:
             "update": tf.constant([0, number], tf.int64),
         }
         carry = deep.start(features) if carry is None else carry
-        found, carry = deep.sums(features, deep.counts(features, carry), carry)
+        with tf.GradientTape() as tape:
+            found, carry = deep.sums(features, deep.counts(features, carry), carry)
+            loss = found.loss
         at = f"step_{number}/"
+        assert gradient_norms(model, tape, loss) == pytest.approx(
+            {
+                name.rpartition("/")[2]: float(golden[name])
+                for name in golden.files
+                if name.startswith(f"{at}gradient_norm/")
+            },
+            rel=5e-3,
+        )
         names = ("cross_entropy", "q_loss")
         expected = (golden[f"{at}lm_loss"] / 6, 0.5 * golden[f"{at}q_halt_loss"] / 6)
         for name, value in zip(names, expected, strict=True):
@@ -174,6 +198,35 @@ def test_the_updates_of_the_original_code() -> None:
         # The networks are chaotic: each update begins where the original one did.
         carry["carry"] = tuple(map(tf.constant, states))
     assert steps > 3
+
+
+def gradient_norms(model: Any, tape: Any, loss: Any) -> dict[str, float]:
+    """The norms of gradients by the original code's names of weights."""
+    values = {weight.path: weight.value for weight in model.trainable_variables}
+    squares = {
+        path: float(tf.reduce_sum(tf.square(tf.convert_to_tensor(gradient))))
+        for path, gradient in tape.gradient(loss, values).items()
+    }
+    paths = {
+        "embed_tokens.embedding_weight": ["input_embedding/table"],
+        "lm_head.weight": ["classifier/kernel"],
+        "q_head.weight": ["encoder/stack/q_head/kernel"],
+        "q_head.bias": ["encoder/stack/q_head/bias"],
+    }
+    for number in range(2):
+        theirs, ours = f"L_level.layers.{number}.", f"encoder/stack/block/block_{number}/"
+        kernels = [f"{ours}self_attention/{name}_kernel" for name in ("query", "key", "value")]
+        paths[f"{theirs}self_attn.qkv_proj.weight"] = kernels
+        paths[f"{theirs}self_attn.o_proj.weight"] = [f"{ours}self_attention/output/kernel"]
+        paths[f"{theirs}mlp.gate_up_proj.weight"] = [f"{ours}transition/inner/kernel"]
+        paths[f"{theirs}mlp.down_proj.weight"] = [f"{ours}transition/outer/kernel"]
+    norms = {
+        f"inner.{name}": sum(squares.pop(path) for path in own) ** 0.5
+        for name, own in paths.items()
+    }
+    # Theirs has no bias, and a gradient of its own for the vectors of puzzles.
+    assert set(squares) == {"classifier/bias", "encoder/memory/vectors"}
+    return norms
 
 
 def test_stablemax() -> None:

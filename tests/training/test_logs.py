@@ -76,6 +76,19 @@ def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 
 
+def test_the_loss_after_each_step_is_the_mean_over_updates(tmp_path: Path) -> None:
+    window, log = Window(), RunLog(tmp_path, 0)
+    for losses, counts in (((3.0, 0.0, 1.0), (2.0, 0.0, 1.0)), ((1.0, 0.0, 8.0), (2.0, 0.0, 3.0))):
+        window.add(StepReport(2.0, 2.0, 4.0, 1.0, 0.1, 1.0, step_losses=losses, step_counts=counts))
+    log.train(2, {"loss": 2.0}, [], window.losses_by_step())
+    log.close()
+    (line,) = objects(tmp_path / "metrics.jsonl")
+    assert line["step_losses"] == [1.0, None, 2.25]
+    stream = io.StringIO()
+    ProgressLine(9, stream=stream).show(2, 2.0, 0.1, 1.0, None, window.losses_by_step())
+    assert "loss 2.0000  by step 1: 1 ... 3: 2.25  rate" in stream.getvalue()
+
+
 def test_tensorboard_shows_the_mean_and_the_histogram_of_ponder_times(tmp_path: Path) -> None:
     log = RunLog(tmp_path, 0)
     for step in (1, 2):

@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
 
 from tests.close import assert_close
 from tests.search.models import CLASSES, INPUTS, LANGUAGE, SPEC, random_model, random_transformer
-from tests.training.toy import mirrored, run_steps, toy_run
+from tests.training.toy import lines, mirrored, run_steps, toy_run
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
 from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.objective import Objective, make_objective
 from ut_tf.training.step_supervision import drawn_part
+from ut_tf.training.trainer import train
 
 ALIGNED = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
 STEPS = 4
@@ -76,6 +80,8 @@ def test_each_is_the_mean_over_networks_of_every_depth(spec: ProblemSpec) -> Non
         every.append([tf.convert_to_tensor(gradient) / STEPS for gradient in found])
     sums = [tf.add_n(parts) for parts in zip(*every, strict=True)]
     assert float(loss) == pytest.approx(float(sum(losses)) / STEPS, rel=1e-5)
+    totals, counts = of.sums(given, of.counts(given))[0].reported["step_losses"].numpy()
+    np.testing.assert_allclose(totals / counts, losses, rtol=1e-5)
     for one, other in zip(gradients, sums, strict=True):
         assert_close(one, other, 1e-4)
 
@@ -100,6 +106,12 @@ def test_progressive_is_the_weighted_sum_of_both_parts() -> None:
     first, then = drawn_part(given["update"], STEPS).numpy()
     model = random_model(spec=ALIGNED, num_steps=int(first + then), **NO_DROPOUT)
     assert losses[1.0] == pytest.approx(float(cross_entropy(model, given)), rel=1e-5)
+    of = objective(ALIGNED, "progressive", ",progressive_alpha=0.25")
+    totals, counts = of.sums(given, of.counts(given))[0].reported["step_losses"].numpy()
+    expected = np.zeros(STEPS)
+    for steps, loss in ((STEPS, losses[0.0]), (int(first + then), losses[1.0])):
+        expected[steps - 1] += loss * counts.sum() / 2
+    np.testing.assert_allclose(totals, expected, rtol=1e-5)
 
 
 def test_every_part_is_drawn_and_none_beyond_the_depth() -> None:
@@ -122,6 +134,26 @@ def test_two_replicas_train_like_one(supervision: str, tmp_path: Path) -> None:
     two, _ = run_steps(toy_run(tmp_path, "toy_class", batch_size=4, **changes), 2, mirrored(2))
     one, _ = run_steps(toy_run(tmp_path, "toy_class", batch_size=8, **changes), 2)
     assert [step.loss for step in two] == pytest.approx([step.loss for step in one], rel=2e-4)
+
+
+@pytest.mark.slow
+def test_the_log_shows_the_loss_after_each_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {"model": "universal_transformer", "supervision": "each", "train_steps": 4}
+    run = toy_run(tmp_path, "toy_class", num_steps=3, **changes)
+    train(run, log_frequency=2)
+    points = lines(run, "train")
+    for point in points:
+        assert len(set(point["step_losses"])) == 3
+        assert np.mean(point["step_losses"]) == pytest.approx(point["cross_entropy"], rel=1e-5)
+    first, *_, last = points[-1]["step_losses"]
+    assert f"by step 1: {first:.3g} ... 3: {last:.3g}" in capsys.readouterr().err
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "tensorboard"))
+    multiplexer.Reload()
+    provider, context = MultiplexerDataProvider(multiplexer, str(tmp_path)), RequestContext()
+    (scalars,) = provider.list_scalars(context, experiment_id="", plugin_name="scalars").values()
+    assert {f"train/step_loss/0{step}" for step in (1, 2, 3)} <= set(scalars)
 
 
 def test_models_without_such_steps_are_refused() -> None:

@@ -37,6 +37,8 @@ class RecurrenceDetails(NamedTuple):
       residuals: float32 [batch, length], ||z_t - z_(t-1)|| / ||z_(t-1)|| of the states z after the
         last step and before it, where the call was given a depth.
       q_values: float32 [batch, 2], of halting and of going on, of a recurrence with a ``q_head``.
+      step_scores: log-probabilities of the answer after each step, a tuple of float32 [batch, ...,
+        classes], where ``step_states`` are known and answered from.
     """
 
     ponder_times: Any
@@ -53,6 +55,7 @@ class RecurrenceDetails(NamedTuple):
     progress: Any = None
     residuals: Any = None
     q_values: Any = None
+    step_scores: Any = None
 
     def from_position(self, first: int) -> RecurrenceDetails:
         """Returns the record of the positions from `first` on; attention weights and carry remain

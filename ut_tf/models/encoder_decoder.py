@@ -203,11 +203,11 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         decoder_details = None
         if self.has_decoder:
             states, decoder_details = self.decode(features["targets"], encoded, of_decoder)
-            logits = self.answer(self.token_logits, states, decoder_details)
+            logits, by_step = self.answer(self.token_logits, states, decoder_details)
         else:
             assert encoded is not None
             head = lambda states: self.class_logits(features, encoded, states)  # noqa: E731
-            logits = self.answer(head, encoded.states, encoded.details)
+            logits, by_step = self.answer(head, encoded.states, encoded.details)
         details = ModelDetails(None if encoded is None else encoded.details, decoder_details)
         if self.has_ponder_cost(options.training):
             costs = [part.ponder_cost() for part in details if part is not None]
@@ -221,7 +221,11 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         if not (return_details or return_attention):
             return logits
         kinds = (self.encoder_keeps_positions, self.encoder_queries_are_positions)
-        return logits, orders.details(details, *kinds)
+        details = orders.details(details, *kinds)
+        if by_step is not None:
+            scores = tuple(orders.logits(each, self.spec.targets) for each in by_step)
+            details = details.with_step_scores(scores)
+        return logits, details
 
     def call_features(self, features: dict[str, Any], training: bool) -> dict[str, Any]:
         """Returns the features of a call, with those that the model adds; default: none."""
@@ -302,12 +306,12 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
 
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
-    ) -> Any:
-        """The logits that `head` makes of the states; a halting form may take those of all
-        steps.
+    ) -> tuple[Any, tuple[Any, ...] | None]:
+        """The logits that `head` makes of the states, and the log-probabilities after each step, if
+        known; a halting form may take the states of all steps.
         """
         del details
-        return head(states)
+        return head(states), None
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
         masks = []

@@ -35,6 +35,19 @@ class ModelDetails(NamedTuple):
     encoder: RecurrenceDetails | None
     decoder: RecurrenceDetails | None
 
+    @property
+    def answered(self) -> RecurrenceDetails | None:
+        """Those of the stack that is answered from."""
+        return self.encoder if self.decoder is None else self.decoder
+
+    def with_step_scores(self, scores: tuple[Any, ...]) -> ModelDetails:
+        """Returns the details with the ``step_scores`` of the stack that is answered from."""
+        assert self.answered is not None
+        part = self.answered._replace(step_scores=scores)
+        return (
+            ModelDetails(part, None) if self.decoder is None else ModelDetails(self.encoder, part)
+        )
+
 
 class EncoderPart(Protocol):
     """A Keras layer from embedded inputs to ``Encoded``."""

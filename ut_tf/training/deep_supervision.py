@@ -33,6 +33,7 @@ from ut_tf.metrics import losses
 from ut_tf.symbols import PADDING_ID
 from ut_tf.training import row_queue
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Call, LayerLosses, Sums, Supervision
+from ut_tf.training.step_supervision import reported_steps
 
 _ROWS = "rows"
 _CARRIED = ("inputs", "targets", "weight", "puzzles")
@@ -79,7 +80,9 @@ def deep(model: Any, hparams: HParams, shares: int) -> Supervision:
             f" curriculum={training.curriculum} begins passes anew: set curriculum=none, or"
             " replacement=slot."
         )
-    terms: list[Any] = [RowCrossEntropy(training.loss, training.label_smoothing)]
+    terms: list[Any] = [
+        RowCrossEntropy(training.loss, training.label_smoothing, training.supervision_steps)
+    ]
     # Before the model is called once more.
     terms.append(LayerLosses(model, shares))
     if network.q_head:
@@ -96,12 +99,14 @@ class RowCrossEntropy:
     Args:
       loss: "softmax" or "stablemax".
       label_smoothing: as of ``losses.smoothed_cross_entropy``; with stablemax 0.
+      steps: the most updates that a row stays for, of each of which the loss is reported.
     """
 
     needs_details = False
 
-    def __init__(self, loss: str, label_smoothing: float) -> None:
+    def __init__(self, loss: str, label_smoothing: float, steps: int) -> None:
         self._loss = loss
+        self._steps = steps
         self._label_smoothing = label_smoothing
 
     def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +123,11 @@ class RowCrossEntropy:
             each = losses.smoothed_cross_entropy(call.logits, targets, self._label_smoothing)
         weights = losses.target_weights(call.features)
         rows = tf.reduce_sum(each * weights, 1) / tf.maximum(_answers(call.features), 1.0)
-        return Sums({CROSS_ENTROPY: tf.reduce_sum(rows) / counts[_ROWS]}, {})
+        by_step = [
+            tf.math.unsorted_segment_sum(values, call.features["steps"], self._steps)
+            for values in (rows, call.features["weight"])
+        ]
+        return Sums({CROSS_ENTROPY: tf.reduce_sum(rows) / counts[_ROWS]}, reported_steps(*by_step))
 
 
 class QLoss:

@@ -1,7 +1,8 @@
 """The logs of a run: ``metrics.jsonl``, TensorBoard's event files and an experiment tracker.
 
 ``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...,
-"ponder_histogram": [positions per ponder time]}, and one per evaluation, {"kind": "eval", "step",
+"ponder_histogram": [positions per ponder time], "step_losses": [loss after each supervised
+step]}, and one per evaluation, {"kind": "eval", "step",
 ...}; each ends with its checksum, "crc32". Numbers are written so that reading them gives the same
 bits. When a run resumes, the lines of steps after the restored one are dropped first, so that the
 file reads as if the run had never been interrupted.
@@ -43,12 +44,22 @@ class RunLog:
         drop_lines_after(self._metrics, step)
         self._writer = tf.summary.create_file_writer(str(Path(output_dir) / EVENTS_FOLDER))
 
-    def train(self, step: int, values: Mapping[str, float], histogram: Sequence[float]) -> None:
-        """Writes a log point: `values` by name, and the number of positions per ponder time (empty:
-        none).
+    def train(
+        self,
+        step: int,
+        values: Mapping[str, float],
+        histogram: Sequence[float],
+        step_losses: Sequence[float | None] = (),
+    ) -> None:
+        """Writes a log point: `values` by name, the number of positions per ponder time, and the
+        loss after each step that is supervised (each empty: none; a loss of None is not known).
         """
         pondering = {"ponder_histogram": list(histogram)} if sum(histogram) else {}
-        self._append({"kind": "train", "step": step, **values, **pondering})
+        by_step = {"step_losses": list(step_losses)} if step_losses else {}
+        self._append({"kind": "train", "step": step, **values, **pondering, **by_step})
+        numbered = {f"step_loss/{number:02}": loss for number, loss in enumerate(step_losses, 1)}
+        known = {name: loss for name, loss in numbered.items() if loss is not None}
+        values = {**values, **known}
         self._track("train", step, values)
         with self._writer.as_default(step=step):
             for name, value in values.items():

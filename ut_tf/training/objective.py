@@ -25,7 +25,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
 from ut_tf.layers.added_losses import added_losses
 from ut_tf.metrics import losses
-from ut_tf.training.step_report import ADDED
+from ut_tf.training.step_report import ADDED, STEP_LOSSES
 
 CROSS_ENTROPY = "cross_entropy"
 TARGETS = "targets"
@@ -101,9 +101,13 @@ class CrossEntropy:
         return {TARGETS: tf.reduce_sum(losses.target_weights(features))}
 
     def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
-        each = self._entropy(call.logits, call.features["targets"], self._label_smoothing)
+        each = self.of_targets(call.logits, call.features["targets"])
         total = tf.reduce_sum(each * losses.target_weights(call.features))
         return Sums({CROSS_ENTROPY: total / counts[TARGETS]}, {})
+
+    def of_targets(self, logits: Any, targets: Any) -> Any:
+        """Returns the cross entropy of each target, float32 of their shape."""
+        return self._entropy(logits, targets, self._label_smoothing)
 
 
 class PonderCost:
@@ -272,7 +276,11 @@ class Objective:
                 for name, loss in sums.losses.items():
                     loss = loss if weight == 1.0 else weight * loss
                     losses[name] = losses[name] + loss if name in losses else loss
+                before = reported.get(STEP_LOSSES)
                 reported |= sums.reported
+                if before is not None and STEP_LOSSES in sums.reported:
+                    # Each answer is of other steps.
+                    reported[STEP_LOSSES] = before + sums.reported[STEP_LOSSES]
         return Sums(losses, reported), self._after(call, carry)
 
     def _inputs(self, features: Mapping[str, Any], carry: Any) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
@@ -50,18 +50,30 @@ class ProgressLine:
         return self.elapsed / max(step - self._first_step, 1) * (self._train_steps - step)
 
     def show(
-        self, step: int, loss: float, rate: float, speed: float, ponder_time: float | None
+        self,
+        step: int,
+        loss: float,
+        rate: float,
+        speed: float,
+        ponder_time: float | None,
+        step_losses: Sequence[float | None] = (),
     ) -> None:
         """Shows a log point: `speed` in units per second; `ponder_time` is None without dynamic
-        halting.
+        halting; of `step_losses` the first and the last that are known.
         """
         left = self.seconds_left(step)
         ponder = "" if ponder_time is None else f"  ponder {ponder_time:.2f}"
         # Right after the first update nothing is known of the speed.
         pace = f"  {speed:,.0f} {self._unit}/s" if speed else ""
         left_over = f"  left {format_duration(left)}" if speed else ""
+        known = [
+            f"{number}: {each:.3g}"
+            for number, each in enumerate(step_losses, 1)
+            if each is not None
+        ]
+        by_step = f"  by step {known[0]} ... {known[-1]}" if len(known) > 1 else ""
         self._write(
-            f"step {step}/{self._train_steps}  loss {loss:.4f}  rate"
+            f"step {step}/{self._train_steps}  loss {loss:.4f}{by_step}  rate"
             f" {rate:.3g}{pace}{ponder}{left_over}"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -29,6 +30,8 @@ class Window:
     learning_rate: float = 0.0
     loss_scale: float = 1.0
     histogram: list[float] = dataclasses.field(default_factory=list)
+    step_losses: list[float] = dataclasses.field(default_factory=list)
+    step_counts: list[float] = dataclasses.field(default_factory=list)
     added: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def add(self, report: StepReport) -> None:
@@ -44,12 +47,9 @@ class Window:
         )
         for name, loss in report.added.items():
             self.added[name] = self.added.get(name, 0.0) + loss
-        counts = report.ponder_histogram
-        self.histogram = (
-            [old + new for old, new in zip(self.histogram, counts, strict=True)]
-            if self.histogram
-            else list(counts)
-        )
+        self.histogram = _plus(self.histogram, report.ponder_histogram)
+        self.step_losses = _plus(self.step_losses, report.step_losses)
+        self.step_counts = _plus(self.step_counts, report.step_counts)
 
     @property
     def ponder_time(self) -> float | None:
@@ -60,6 +60,11 @@ class Window:
             if positions
             else None
         )
+
+    def losses_by_step(self) -> list[float | None]:
+        """The mean cross entropy after each supervised step; None where no target came so far."""
+        pairs = zip(self.step_losses, self.step_counts, strict=True)
+        return [total / count if count else None for total, count in pairs]
 
     def values(self) -> dict[str, float]:
         """The logged values: means over the window, and the last update's norm and rate."""
@@ -149,6 +154,12 @@ class TrainingState:
                 " with the version that wrote it, or remove that checkpoint."
             ) from error
         return state
+
+
+def _plus(sums: list[float], values: Sequence[float]) -> list[float]:
+    if not sums:
+        return list(values)
+    return [total + value for total, value in zip(sums, values, strict=True)]
 
 
 def _lower(loss: float | None, than: float | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+STEP_LOSSES = "step_losses"
 ADDED = "loss/"
 """What the names of added losses begin with, before the path of their layer."""
 
@@ -30,6 +31,9 @@ class StepReport:
         halting.
       right, judged: examples of the curriculum's newest bucket without a fault, and all of these; 0
         without a curriculum.
+      step_losses, step_counts: sums of the cross entropy after each supervised step, from the first
+        on, and how many targets (of deep supervision rows) each sum is of; empty where the
+        supervision knows no steps.
       added: the losses that layers add, each by "loss/" and the path of its layer.
     """
 
@@ -43,11 +47,15 @@ class StepReport:
     ponder_histogram: tuple[float, ...] = ()
     right: float = 0.0
     judged: float = 0.0
+    step_losses: tuple[float, ...] = ()
+    step_counts: tuple[float, ...] = ()
     added: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(cls, values: Mapping[str, Any]) -> Self:
-        """Makes the report from numpy arrays: ``ponder_histogram`` [times], if any, and scalars."""
+        """Makes the report from numpy arrays: ``ponder_histogram`` [times] and, sums above counts,
+        ``STEP_LOSSES`` [2, steps], if there are any, and scalars.
+        """
         numbers = {name: float(value) for name, value in values.items() if not value.ndim}
         histogram = np.asarray(values.get("ponder_histogram", ()), np.float64)
         positions = histogram.sum()
@@ -55,4 +63,12 @@ class StepReport:
         ponder_time = float((histogram * times).sum() / positions) if positions else 0.0
         added = {name: numbers.pop(name) for name in list(numbers) if name.startswith(ADDED)}
         times_of = tuple(histogram.tolist())
-        return cls(**numbers, ponder_time=ponder_time, ponder_histogram=times_of, added=added)
+        sums, counts = np.asarray(values.get(STEP_LOSSES, [(), ()]), np.float64).tolist()
+        return cls(
+            **numbers,
+            ponder_time=ponder_time,
+            ponder_histogram=times_of,
+            step_losses=tuple(sums),
+            step_counts=tuple(counts),
+            added=added,
+        )

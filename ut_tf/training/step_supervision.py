@@ -18,7 +18,18 @@ import tensorflow as tf
 
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.training.objective import Answer, CrossEntropy, LayerLosses, Supervision
+from ut_tf.metrics import losses
+from ut_tf.training.objective import (
+    CROSS_ENTROPY,
+    TARGETS,
+    Answer,
+    Call,
+    CrossEntropy,
+    LayerLosses,
+    Sums,
+    Supervision,
+)
+from ut_tf.training.step_report import STEP_LOSSES
 
 
 def each(model: Any, hparams: HParams, shares: int) -> Supervision:
@@ -28,8 +39,8 @@ def each(model: Any, hparams: HParams, shares: int) -> Supervision:
       UserError: the model has no recurrence of fixed depth that it answers from.
     """
     _check(model, "each")
-    terms = (CrossEntropy(hparams.training.label_smoothing, True), LayerLosses(model, shares))
-    return Supervision(terms, answers=_every_step)
+    entropy = EveryStepCrossEntropy(hparams.training.label_smoothing, of_scores=True)
+    return Supervision((entropy, LayerLosses(model, shares)), answers=_every_step)
 
 
 def progressive(model: Any, hparams: HParams, shares: int) -> Supervision:
@@ -37,8 +48,8 @@ def progressive(model: Any, hparams: HParams, shares: int) -> Supervision:
     error as of ``each``.
     """
     _check(model, "progressive")
-    terms = (CrossEntropy(hparams.training.label_smoothing, False), LayerLosses(model, shares))
     steps, alpha = hparams.network.num_steps, hparams.training.progressive_alpha
+    entropy = PartCrossEntropy(hparams.training.label_smoothing, steps)
 
     def answers(features: Mapping[str, Any]) -> Sequence[Answer]:
         both = (
@@ -47,7 +58,51 @@ def progressive(model: Any, hparams: HParams, shares: int) -> Supervision:
         )
         return [answer for answer in both if answer.weight]
 
-    return Supervision(terms, answers=answers)
+    return Supervision((entropy, LayerLosses(model, shares)), answers=answers)
+
+
+class EveryStepCrossEntropy(CrossEntropy):
+    """The mean cross entropy over targets and steps, which reports that of each step."""
+
+    needs_details = True
+
+    def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
+        weights = losses.target_weights(call.features)
+        each = tf.stack(
+            [
+                tf.reduce_sum(self.of_targets(scores, call.features["targets"]) * weights)
+                for scores in call.details.answered.step_scores
+            ]
+        )
+        numbers = tf.reduce_sum(weights) + tf.zeros_like(each)
+        return super().sums(call, counts)._replace(reported=reported_steps(each, numbers))
+
+
+class PartCrossEntropy(CrossEntropy):
+    """The mean cross entropy over targets after a drawn part of the steps, or all of them, which
+    reports it as that of the last step.
+
+    Args:
+      label_smoothing: as of ``CrossEntropy``.
+      steps: of the whole depth.
+    """
+
+    def __init__(self, label_smoothing: float, steps: int) -> None:
+        super().__init__(label_smoothing, of_scores=False)
+        self._steps = steps
+
+    def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
+        own = super().sums(call, counts)
+        depth = tf.reduce_sum(call.features.get("drawn_steps", tf.constant([self._steps])))
+        is_last = tf.one_hot(depth - 1, self._steps)
+        total = own.losses[CROSS_ENTROPY] * counts[TARGETS]
+        number = tf.reduce_sum(losses.target_weights(call.features))
+        return own._replace(reported=reported_steps(is_last * total, is_last * number))
+
+
+def reported_steps(sums: Any, counts: Any) -> dict[str, Any]:
+    """Returns what a term reports of the steps: sums of losses and their counts, each [steps]."""
+    return {STEP_LOSSES: tf.stop_gradient(tf.stack([sums, counts]))}
 
 
 def drawn_part(seed: Any, steps: int) -> Any:

@@ -228,13 +228,14 @@ class UniversalTransformer(AttentionModel):
 
     def answer(
         self, head: Callable[[Any], Any], states: Any, details: RecurrenceDetails | None
-    ) -> Any:
-        """The logits of the states. Where the model ``expects_scores``, in training: the expected
-        log-probabilities Σ_n p_n log softmax(y_n) over the steps, whose cross entropy, not
-        normalised again, is PonderNet's expected loss.
+    ) -> tuple[Any, tuple[Any, ...] | None]:
+        """The logits of the states, and the log-probabilities after each step, if known. Where the
+        model ``expects_scores``, in training: the expected log-probabilities Σ_n p_n log
+        softmax(y_n) over the steps, whose cross entropy, not normalised again, is PonderNet's
+        expected loss.
         """
         if details is None or details.step_states is None:
-            return head(states)
+            return head(states), None
         return expected_scores(details.log_shares, details.step_states, head)
 
     def carry_like(self, ids: Any) -> Any:

@@ -45,9 +45,9 @@ class Logging(Hook):
                 values["curriculum_length"] = float(self._curriculum.longest)
             if speed:
                 values["tokens_per_second"] = speed
-            self._log.train(state.step, values, window.histogram)
-            self._progress.show(
-                state.step, values["loss"], window.learning_rate, speed, window.ponder_time
-            )
+            by_step = window.losses_by_step()
+            self._log.train(state.step, values, window.histogram, by_step)
+            rate, ponder_time = window.learning_rate, window.ponder_time
+            self._progress.show(state.step, values["loss"], rate, speed, ponder_time, by_step)
         state.window = Window()
         self._speedometer.start()

@@ -78,9 +78,11 @@ def expected_states(log_shares: Any, step_states: Any) -> Any:
     return tf.einsum("nbl,nbld->bld", tf.exp(log_shares), tf.cast(step_states, tf.float32))
 
 
-def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any]) -> Any:
+def expected_scores(
+    log_shares: Any, step_states: Any, head: Callable[[Any], Any]
+) -> tuple[Any, tuple[Any, ...]]:
     """Returns Σ_n p_n log softmax(head(s_n)): [batch, length, vocab], or [batch, classes] where a
-    sequence has one answer.
+    sequence has one answer; and the log softmax of each step, of the same shape.
 
     Its gradient needs the logits of all steps at once: as many times those of a model of fixed
     depth.
@@ -92,12 +94,14 @@ def expected_scores(log_shares: Any, step_states: Any, head: Callable[[Any], Any
       head: makes logits of one step's states.
     """
     total: Any = 0.0
+    each = []
     for log_share, states in zip(tf.unstack(log_shares), tf.unstack(step_states), strict=True):
         scores = tf.nn.log_softmax(head(states))
         share = log_share[:, 0] if scores.shape.rank == 2 else without_start(log_share, scores)
         share = tf.exp(share)
         total += tf.expand_dims(share, -1) * scores
-    return total
+        each.append(scores)
+    return total, tuple(each)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
