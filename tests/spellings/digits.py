@@ -1,8 +1,12 @@
-"""Digits to be copied, sums, bits and boards."""
+"""Digits to be copied, sums, bits, boards, and the characters and numbers of a user's puzzles."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tests.spellings.table import Table
+from ut_tf.data.text.vocabulary import write_symbols
 
 DIGITS = Table(
     "digits",
@@ -127,4 +131,132 @@ BOARDS = Table(
     refuses_targets={
         "expected 16 characters of '1234'": [_ROWS, _SOLVED[:-1], _SOLVED.replace("1", "１")]
     },
+)
+
+# Facts and a question; answers are heads.
+FACTS = Table(
+    "facts",
+    "facts_5",
+    targets="aligned",
+    reads={
+        "": ["", " "],
+        "apb:ap": [
+            *("apb:ap", " apb:ap ", "apb :ap", "a p b : a p", "apb\t:ap", "apb:ap\r"),
+            "apb\u000b:a\u000cp",
+        ],
+        ":q": [":q", " : q"],
+    },
+    refuses={
+        "is not what this problem reads: expected characters of 'abcdefpqrs:'": [
+            *("apg", "APB", "a,b", "a.b", "(ap)", "1", "a-b", "ä", "a\u0301", "ａpb", "α", "a：p"),
+            *("a\u00a0p", "a\u200bp", "a\x00p", "<end>", "%s", "漢"),
+        ],
+    },
+    reads_targets={"abcdef": ["abcdef", " a bcd ef", "abcdef\r"], "ffeedd": ["ffe edd"]},
+    refuses_targets={"expected characters of 'abcdef'": ["ap", ":", "A", "ａ", "a\u00a0b"]},
+)
+
+
+def _characters(folder: Path) -> None:
+    write_symbols(folder / "characters.txt", "+.0123=axé")
+
+
+def _with_blank(folder: Path) -> None:
+    write_symbols(folder / "characters.txt", " #ox")
+
+
+_NEW = "which training did not have"
+
+PAIRS = Table(
+    "pairs",
+    "pairs_files",
+    arguments={"source_files": ("pairs.tsv",)},
+    vocabulary=_characters,
+    reads={
+        "": ["", "  "],
+        "12+3": ["12+3", " 12+3", "1 2 + 3", "12+3\r", "12\t+3", "12\u000b+3"],
+        "axé": ["axé", " a x é "],
+    },
+    refuses={
+        "has the character '4', which training did not have": ["14", "4", "1 4", "45"],
+        _NEW: [
+            *("1-2", "A", "1,2", "１２", "١", "1²", "ae\u0301", "x\u00a01", "1\u200b2", "1\x002"),
+            *("<end>", "%s"),
+        ],
+    },
+    reads_targets={"13": ["13", " 1 3"], "ax": ["ax"]},
+    refuses_targets={_NEW: ["4", "１", "1\u00a02"]},
+)
+
+GRIDS = Table(
+    "grids",
+    "aligned_files",
+    arguments={"source_files": ("grids.csv",), "board": "2x3"},
+    targets="aligned",
+    vocabulary=_characters,
+    reads={
+        "": ["", "  "],
+        "1.3 .2.": ["1.3 .2.", "1.3.2.", " 1 . 3 . 2 . ", "1.3\t.2.", "1.3.2.\r"],
+        "axé 000": ["axé000", "axé 000"],
+    },
+    refuses={
+        "expected 6, the cells of a board of 2x3": ["1.3", "1.3.2.1", "1", "1.3 .2. 1"],
+        _NEW: [
+            *("1.4.2.", "1_3_2_", "1.3|.2.", "1,3,2,", "[1.3.2.]", "１.3.2.", "1。3.2.", "1.3.2b"),
+            *("1.3\u00a0.2.", "1.3.2²"),
+        ],
+    },
+    reads_targets={"123 321": ["123321", "123 321"]},
+    refuses_targets={"expected 6": ["12"], _NEW: ["123324"]},
+)
+
+# A blank of the vocabulary is a cell like others.
+BLANKS = Table(
+    "blanks",
+    "aligned_files",
+    arguments={"source_files": ("blanks.csv",), "board": "2x2"},
+    targets="aligned",
+    vocabulary=_with_blank,
+    reads={
+        "": [""],
+        "#o x": ["#o x"],
+        "o# x": ["o# x"],
+        "xo#x": ["xo#x"],
+        " #ox": [" #ox"],
+        "ox# ": ["ox# "],
+    },
+    refuses={
+        "expected 4, the cells of a board of 2x2": ["#ox", "#o  x", " #o x", "#o x ", "x"],
+        _NEW: ["#o\tx", "#o.x", "#o_x", "#o\u00a0x", "#o\u3000x", "#oXx", "０#ox", "#o\x00x"],
+    },
+    reads_targets={"xx x": ["xx x"]},
+    refuses_targets={"expected 4": ["xx"], _NEW: ["xx.x"]},
+)
+
+
+def _description(folder: Path) -> None:
+    ids = {"pad_id": 0, "ignore_label_id": 0, "vocab_size": 11, "num_puzzle_identifiers": 1}
+    (folder / "dataset.json").write_text(json.dumps({**ids, "seq_len": 4}), encoding="utf-8")
+
+
+IDS = Table(
+    "ids",
+    "puzzle_folder",
+    arguments={"folder": "{folder}/puzzles", "board": "2x2"},
+    targets="aligned",
+    vocabulary=_description,
+    reads={
+        "": ["", " "],
+        "1 3 10 0": ["1 3 10 0", " 1 3 10 0 ", "1  3\t10 0", "1 3 10 0\r", "1 3\u000b10\u000c0"],
+        "2 2 2 2": ["2 2 2 2"],
+    },
+    refuses={
+        "is not what this problem reads: expected 4 numbers from 0 to 10": [
+            *("1", "1 3 10", "1 3 10 0 0", "13100", "1 3 11 0", "1 3 -1 0", "1 3 +1 0", "1,3,10,0"),
+            *("01 3 10 0", "1 3 1e1 0", "1 3 1.0 0", "1 3 x 0", "1 3 0x1 0", "１ 3 10 0"),
+            *("1 3 ١ 0", "1\u00a03 10 0", "[1, 3, 10, 0]", "1 3 10 0²"),
+        ],
+    },
+    reads_targets={"2 3 4 5": ["2 3 4 5", " 2 3  4 5"]},
+    refuses_targets={"expected 4 numbers": ["2 3 4", "2 3 4 11", "２ 3 4 5"]},
 )

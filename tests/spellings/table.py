@@ -49,7 +49,8 @@ class Table(NamedTuple):
 
     Fields:
       name: of the table.
-      problem, arguments: a registered problem whose codec it is.
+      problem, arguments: a registered problem whose codec it is; in arguments "{folder}" stands for
+        the test's.
       reads, refuses: spellings of inputs; of a language model those of prompts.
       reads_targets, refuses_targets: spellings of targets.
       line: what a command's file holds for an example.
@@ -92,6 +93,10 @@ def as_example(texts: Any) -> Example:
 
 def untrained(table: Table, folder: Path, hparams: str) -> Run:
     """A run of the table's problem with its vocabulary, without data and checkpoints."""
+    arguments = {
+        name: value.format(folder=folder) if isinstance(value, str) else value
+        for name, value in table.arguments.items()
+    }
     plan = Run.plan(
         table.problem,
         "ut_algorithmic",
@@ -99,7 +104,7 @@ def untrained(table: Table, folder: Path, hparams: str) -> Run:
         output_dir=folder / "run",
         data_dir=folder / "data",
         tmp_dir=folder / "data",
-        problem_args=dict(table.arguments),
+        problem_args=arguments,
     )
     files = plan.make_problem().vocab_files(folder / "data")
     if files:

@@ -32,12 +32,10 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.insights.positions import IdCodec
 from ut_tf.problems.agreement.codec import _WordsCodec
-from ut_tf.problems.own_files.characters import CharactersCodec
-from ut_tf.problems.own_files.puzzle_folder import NumbersCodec
-from ut_tf.problems.reasoning.codec import AlignedCodec
 
 TABLES = [
-    *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS),
+    *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS, digits.FACTS),
+    *(digits.PAIRS, digits.GRIDS, digits.BLANKS, digits.IDS),
     *(stories.STORIES, words.SENTENCES, words.NUMBERS, words.PASSAGE_TEXTS, words.PASSAGES),
     *(words.PARSES, programs.PROGRAMS, subwords.TRANSLATIONS, subwords.TENSOR2TENSOR),
     *(subwords.CLASSES, subwords.LINES),
@@ -73,10 +71,8 @@ def test_every_codec_has_a_table(tmp_path: Path) -> None:
         codec = untrained(table, tmp_path / str(number), TINY).text_codec()
         made.add(type(codec))
     ours = {codec for codec in _subclasses(TextCodec) if codec.__module__.startswith("ut_tf.")}
-    # Whose subclasses have tables, one that reads no text, and those of characters and numbers that
-    # a user's own files decide (tests/problems/own_files).
-    own = {CharactersCodec, NumbersCodec}
-    assert ours - made - own == {AlignedCodec, _WordsCodec, IdCodec}
+    # Whose subclasses have tables, and one that reads no text.
+    assert ours - made == {_WordsCodec, IdCodec}
 
 
 def _subclasses(of: type) -> set[type]:
