@@ -21,7 +21,7 @@ from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.depth_pass import Seen, add_seen
-from ut_tf.evaluation.depth_sweep import DepthSweep, sweep_depths
+from ut_tf.evaluation.depth_sweep import DepthSweep, depth_field, sweep_depths
 from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.records import read_records
 from ut_tf.figures.depths import depth_curves
@@ -155,6 +155,14 @@ def test_what_has_no_such_depth_is_refused(tmp_path: Path) -> None:
     learned = toy_run(tmp_path, model="universal_transformer", step_encoding="learned")
     with pytest.raises(UserError, match="eval_num_steps=3 is more than num_steps=2"):
         sweep_depths(learned, (1, 3))
+
+
+def test_the_trained_depth_of_deep_supervision_is_that_of_all_updates(tmp_path: Path) -> None:
+    changes = {"supervision": "deep", "supervision_steps": 5, "input_injection": "add"}
+    run = toy_run(tmp_path, model="universal_transformer", num_steps=3, **changes)
+    assert depth_field(run) == ("eval_num_steps", 15)
+    plain = toy_run(tmp_path, model="universal_transformer", num_steps=3)
+    assert depth_field(plain) == ("eval_num_steps", 3)
 
 
 def test_answers_are_compared_with_the_depth_before() -> None:

@@ -116,6 +116,7 @@ def test_a_run_has_the_training_of_its_configuration(tmp_path: Path) -> None:
         text
         + more.replace("1e-4", "0.0001")
         + "weight_decay: 1.0\nglobal_batch_size: 6\nema: false\n"
+        + "puzzle_emb_lr: 0.02\npuzzle_emb_weight_decay: 0.5\n"
     )
     run = import_checkpoint(
         "trm",
@@ -137,6 +138,8 @@ def test_a_run_has_the_training_of_its_configuration(tmp_path: Path) -> None:
     )
     assert (training.weight_decay, training.batch_size, training.average_decay) == (1.0, 6, 0.0)
     assert (training.adam_beta1, training.adam_beta2) == (0.9, 0.95)
+    own = (training.puzzle_optimizer, training.puzzle_learning_rate, training.puzzle_weight_decay)
+    assert own == ("signsgd", 0.02, 0.5)
 
 
 @pytest.mark.parametrize(

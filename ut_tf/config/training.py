@@ -14,6 +14,7 @@ from ut_tf.config.base import Config
 from ut_tf.config.fields import having, option
 
 _CURRICULUM = having("curriculum", "length")
+_SIGNSGD = having("puzzle_optimizer", "signsgd")
 _DEEP = having("supervision", "deep")
 
 
@@ -56,6 +57,14 @@ class TrainingConfig(Config):
     """
     muon_momentum: float = option(0.95, at_least=0, below=1, only_with=having("optimizer", "muon"))
     """Decay of the momentum."""
+    puzzle_optimizer: Literal["same", "signsgd"] = option("same")
+    """What the vectors of puzzles (num_puzzles) follow: same, the optimizer of the other weights;
+    signsgd, the sign of their gradient (HRM, TRM).
+    """
+    puzzle_learning_rate: float = option(0.01, above=0, only_with=_SIGNSGD)
+    """Factor of the schedule for these vectors, in the place of learning_rate."""
+    puzzle_weight_decay: float = option(0.1, at_least=0, only_with=_SIGNSGD)
+    """Decoupled weight decay of these vectors: of the puzzles of the update."""
     adam_beta1: float = option(0.9, at_least=0, below=1)
     """Decay of the first moment."""
     adam_beta2: float = option(0.997, at_least=0, below=1)

@@ -188,7 +188,8 @@ def sweep_depths(
 
 
 def depth_field(run: Run) -> tuple[str, int]:
-    """Returns the hyperparameter that sets a run's depth in use, and its value in training.
+    """Returns the hyperparameter that sets a run's depth in use, and its value in training: of deep
+    supervision the most steps that an example goes through, in all of its updates.
 
     Raises:
       UserError: the model has no recurrent depth.
@@ -200,7 +201,9 @@ def depth_field(run: Run) -> tuple[str, int]:
         return "eval_act_max_steps", 2 * network.num_steps if most is None else most
     # Another model than a Universal Transformer has no such field.
     run.in_use("eval_num_steps=1")
-    return "eval_num_steps", network.num_steps
+    training = run.hparams.training
+    updates = training.supervision_steps if training.supervision == "deep" else 1
+    return "eval_num_steps", updates * network.num_steps
 
 
 def _by_itself(

@@ -51,6 +51,8 @@ _TRAINING = {
     "ema_rate": ("average_decay", float),
     "global_batch_size": ("batch_size", int),
     "halt_exploration_prob": ("halt_exploration", float),
+    "puzzle_emb_lr": ("puzzle_learning_rate", float),
+    "puzzle_emb_weight_decay": ("puzzle_weight_decay", float),
 }
 _NEEDED = (*_COUNTS, "name", "expansion", "pos_encodings")
 
@@ -236,6 +238,8 @@ def _training_of(arch: Mapping[str, Any], place: str) -> dict[str, Any]:
         if type(value) not in (kind, int):
             raise UserError(f"{place}: {theirs}={value!r}, expected a number.")
         fields[ours] = kind(value)
+    if arch.get("puzzle_emb_lr") and _memory_size(arch):
+        fields["puzzle_optimizer"] = "signsgd"
     if arch.get("lr_min_ratio") == 1.0:
         fields["schedule"] = "constant"
     if arch.get("ema") is False:

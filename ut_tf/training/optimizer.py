@@ -41,7 +41,11 @@ class Optimizer:
         w = w - a * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)
 
     With optimizer=muon the kernels between hidden states follow ``muon_step`` instead of the last
-    two lines, and everything else follows Adam.
+    two lines, and everything else follows Adam. With puzzle_optimizer=signsgd the vectors of
+    puzzles have no moments (the code of HRM and TRM): with c = a * puzzle_learning_rate /
+    learning_rate, those of the update's puzzles, whose gradient is not all 0, follow ::
+
+        w = w - c * puzzle_weight_decay * w - c * sign(g)
 
     The loss is multiplied by the loss scale before the gradient is taken. Where a gradient is not
     finite, the update is skipped and the scale halved; after LOSS_SCALE_PERIOD finite updates in a
@@ -66,7 +70,12 @@ class Optimizer:
         self._hidden_size = hidden_size
         self._noise = noise
         self.iterations = _scalar(0, tf.int64, "iterations")
-        self.first_moments = [_zeros_like(weight, "first_moment") for weight in weights]
+        signs = training.puzzle_optimizer == "signsgd"
+        self._by_sign = [signs and is_puzzle_table(weight) for weight in weights]
+        self.first_moments = [
+            _moment(weight, "first_moment", not by_sign)
+            for weight, by_sign in zip(weights, self._by_sign, strict=True)
+        ]
         # Replicas orthogonalise the same momentum, each for itself: as far as they are of one kind,
         # their products are the same to the bit.
         self._by_muon = [training.optimizer == "muon" and is_hidden(weight) for weight in weights]
@@ -76,10 +85,8 @@ class Optimizer:
                 f" {_SMALLEST_SIDE} inputs and outputs, which Muon is for; use optimizer=adam."
             )
         self.second_moments = [
-            _scalar(0.0, tf.float32, "no_second_moment")
-            if by_muon
-            else _zeros_like(weight, "second_moment")
-            for weight, by_muon in zip(weights, self._by_muon, strict=True)
+            _moment(weight, "second_moment", not (by_muon or by_sign))
+            for weight, by_muon, by_sign in zip(weights, self._by_muon, self._by_sign, strict=True)
         ]
         self.averages = [_copy_of(weight) for weight in weights] if training.average_decay else []
         scaled = training.loss_scale == "dynamic"
@@ -185,9 +192,10 @@ class Optimizer:
         # Made once for all weights: each operation takes its time when the graph is traced.
         rate, epsilon = rate * applied, tf.constant(training.adam_epsilon)
         decay = rate * training.weight_decay if training.weight_decay else None
-        for weight, by_muon, first, second, gradient in zip(
+        for weight, by_muon, by_sign, first, second, gradient in zip(
             self.weights,
             self._by_muon,
+            self._by_sign,
             self.first_moments,
             self.second_moments,
             gradients,
@@ -198,6 +206,9 @@ class Optimizer:
                 _assign_sub(variable, decay * variable.read_value())
             if by_muon:
                 self._orthogonal_step(variable, first, gradient, rate, applied)
+                continue
+            if by_sign:
+                self._signed_step(variable, gradient, rate)
                 continue
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
@@ -221,6 +232,13 @@ class Optimizer:
         _assign(momentum, tf.where(applied > 0.0, after, before))
         _assign_sub(variable, rate * step)
 
+    def _signed_step(self, variable: Any, gradient: Any, rate: Any) -> None:
+        training = self._training
+        own_rate = rate * (training.puzzle_learning_rate / training.learning_rate)
+        step = tf.sign(gradient) + training.puzzle_weight_decay * variable.read_value()
+        is_present = tf.reduce_any(gradient != 0.0, -1, keepdims=True)
+        _assign_sub(variable, own_rate * tf.where(is_present, step, 0.0))
+
     def _average(self, finite: Any) -> None:
         if not self.averages:
             return
@@ -233,8 +251,24 @@ class Optimizer:
 
 
 def make_optimizer(weights: Sequence[Any], hparams: HParams, seed: int) -> Optimizer:
-    """The optimizer that hyperparameters ask for; `seed` decides the noise on the gradient."""
+    """The optimizer that hyperparameters ask for; `seed` decides the noise on the gradient.
+
+    Raises:
+      UserError: the vectors of puzzles are to be trained where there are none, or with noise, or
+        Muon has no kernel.
+    """
     training = hparams.training
+    if training.puzzle_optimizer == "signsgd":
+        if not any(map(is_puzzle_table, weights)) or not getattr(hparams.network, "num_puzzles", 0):
+            raise UserError(
+                "puzzle_optimizer=signsgd trains the vectors of puzzles, and this model has none:"
+                " set num_puzzles and memory_tokens, or puzzle_optimizer=same."
+            )
+        if training.gradient_noise:
+            raise UserError(
+                f"puzzle_optimizer=signsgd leaves puzzles alone whose gradient is 0, which"
+                f" gradient_noise={training.gradient_noise:g} makes none: set gradient_noise=0."
+            )
     noise = GradientNoise(training.gradient_noise, seed) if training.gradient_noise else None
     return Optimizer(weights, training, hparams.network.hidden_size, noise)
 
@@ -257,6 +291,15 @@ def is_hidden(weight: Any) -> bool:
         and "depthwise" not in weight.path
         and weight.path.split("/")[0] not in LOGITS_LAYERS
     )
+
+
+def is_puzzle_table(weight: Any) -> bool:
+    """Whether a Keras variable holds the vectors of a memory: of a model with puzzles, theirs."""
+    return bool(weight.path.endswith("memory/vectors"))
+
+
+def _moment(weight: Any, name: str, kept: bool) -> Any:
+    return _zeros_like(weight, name) if kept else _scalar(0.0, tf.float32, f"no_{name}")
 
 
 def _scalar(value: float, dtype: Any, name: str) -> Any:
