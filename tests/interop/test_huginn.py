@@ -84,7 +84,8 @@ def test_loss_and_gradients_of_the_original_code(golden: Any) -> None:
         f"gradient_norm/{name}": sum(squares.pop(path) for path in paths) ** 0.5
         for name, paths in _paths().items()
     }
-    assert not squares and found == pytest.approx(norms, rel=1e-5)
+    # Processors without AVX-512 add up in another order: 1.4e-5 was seen.
+    assert not squares and found == pytest.approx(norms, rel=3e-5)
 
 
 def _paths() -> dict[str, list[str]]:

@@ -290,15 +290,29 @@ def _measure(
 
 
 def _timed(trained: RandomTraining, batch: BatchShape) -> tuple[float, float]:
-    """Returns (seconds of the second update; bytes at its peak beyond those before it)."""
+    """Returns (seconds of the second update; bytes at its peak beyond those before it, 0 where the
+    allocator does not count them).
+    """
     trained.update(batch)
     device = "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
-    tf.config.experimental.reset_memory_stats(device)
-    before = tf.config.experimental.get_memory_info(device)["current"]
+    before = _counted_from_here(device)
     begun = time.perf_counter()
     trained.update(batch)
     seconds = time.perf_counter() - begun
+    if before is None:
+        return seconds, 0.0
     return seconds, tf.config.experimental.get_memory_info(device)["peak"] - before
+
+
+def _counted_from_here(device: str) -> int | None:
+    """Returns the bytes in use, from which on a new peak counts; None: the allocator counts none,
+    as that of a processor without oneDNN.
+    """
+    try:
+        tf.config.experimental.reset_memory_stats(device)
+    except ValueError:
+        return None
+    return int(tf.config.experimental.get_memory_info(device)["current"])
 
 
 def _drawn_steps(

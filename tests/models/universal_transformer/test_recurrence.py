@@ -197,3 +197,18 @@ def test_the_last_step_gets_what_is_left(form: str) -> None:
     left = 1.0 - tf.reduce_sum(opened.halting_probabilities[:2], 0)
     assert_close(closed.remainders.numpy()[late], left.numpy()[late], 1e-6)
     assert_close(closed.remainders.numpy()[~late], opened.remainders.numpy()[~late], 0.0)
+
+
+def test_a_loss_of_the_block_leaves_the_loop_as_often_as_without_halting() -> None:
+    """No position has halted before the last of 3 steps."""
+    losses = []
+    for changes in ({}, {"halting": "basic", "act_max_steps": 3, "act_halting_bias_init": -20.0}):
+        recurrence = made(**changes)
+        if changes:
+            recurrence.halting_unit.linear.kernel.assign(tf.zeros([8, 1]))
+        transition = recurrence.block.transition
+        transition.activity_regularizer = keras.regularizers.L2(0.5)
+        called(recurrence, states(2, 4, 8), tf.ones([2, 4]), training=True)
+        losses.append(tf.add_n(transition.losses))
+    assert losses[0] > 0.1
+    assert_close(losses[1], losses[0], 1e-5)

@@ -49,7 +49,16 @@ def can_skip_halted(step: RecurrentStep, halting: Halting) -> bool:
         and step.block.self_attention is not None
         and halting.works_incrementally
         and not step.coordinates.needs_all_positions
+        and not _is_regularized(step)
     )
+
+
+def _is_regularized(step: RecurrentStep) -> bool:
+    """Whether a layer has an activity regularizer: Keras divides its loss by the first dimension
+    of the outputs, which is 1 for the active positions of all examples.
+    """
+    parts = (part for layer in step.layers for part in layer._flatten_layers())
+    return any(part.activity_regularizer is not None for part in parts)
 
 
 class Rows(NamedTuple):

@@ -151,7 +151,8 @@ class Recurrence(OptionalOutputs, Composite):
             raise UserError(
                 "halting_compute=compact needs positions that halt by themselves and stay as they"
                 " are: halting=basic or accumulated with halted_states=copy, recurrence_layers=1,"
-                " transition=fc and position_shift=none; set halting_compute=auto."
+                " transition=fc, position_shift=none and no activity_regularizer; set"
+                " halting_compute=auto."
             )
 
     def build(self, input_shape: Any) -> None:
