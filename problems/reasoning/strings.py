@@ -82,6 +82,7 @@ class StringTask(Problem):
       beyond: the size of the last evaluation set, in sizes of training.
     """
 
+    method = "aligned"
     symbols: str
     answers: ClassVar[str] = ""
     size_word: ClassVar[str] = "length"
@@ -110,6 +111,16 @@ class StringTask(Problem):
         }
         self.name = name
         self.selection_metric = (f"{MIDDLE}/seq_accuracy", "max")
+
+    def sizes(self, draws: np.random.Generator, count: int) -> Strings:
+        """Draws the sizes of so many examples of training; default: each equally often."""
+        return draws.integers(self.min_size, self.max_size + 1, count)
+
+    def split_keys(self, strings: Strings) -> Strings:
+        """Returns what decides the split of strings [examples, length], rows that are the same for
+        those that must not be parted; default: the strings.
+        """
+        return strings
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
         """Draws strings [examples, length] of `sizes` [examples] up to `width`, with NOTHING behind
@@ -180,11 +191,11 @@ class StringTask(Problem):
         made: Strings | None = None
         for _ in range(_MOST_DRAWS if divided or once else 1):
             if length is None:
-                sizes = draws.integers(self.min_size, size + 1, count)
+                sizes = self.sizes(draws, count)
             else:
                 sizes = np.full(count, length)
             strings = self.draw(draws, sizes, size, split)
-            strings = strings[belong(strings + 1, split)] if divided else strings
+            strings = strings[belong(self.split_keys(strings) + 1, split)] if divided else strings
             made = strings if made is None else np.concatenate([made, strings])
             made = made[first_of_each(made)] if once else made
             if len(made) >= count:
@@ -204,7 +215,7 @@ class StringTask(Problem):
             EvaluationSet(
                 name=f"{self.size_word}_{length}",
                 split="test",
-                method="aligned",
+                method=self.method,
                 length=length,
                 group_by=self.group_by,
             )
@@ -214,9 +225,9 @@ class StringTask(Problem):
     def validation_sets(self) -> list[EvaluationSet]:
         """The sizes of training, and a size between training and test."""
         return [
-            EvaluationSet(name="", split="validation", method="aligned"),
+            EvaluationSet(name="", split="validation", method=self.method),
             EvaluationSet(
-                name=MIDDLE, split="validation", method="aligned", length=self.validation_size
+                name=MIDDLE, split="validation", method=self.method, length=self.validation_size
             ),
         ]
 

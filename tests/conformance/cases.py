@@ -15,6 +15,7 @@ import tensorflow as tf
 from tests.configs import small_config
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.attention_weights import causal_bias, padding_bias
+from ut_tf.layers.board_conv import BoardConvTransition, SeparableBoardConv
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
 from ut_tf.layers.contracts import StackInputs
@@ -253,6 +254,18 @@ CASES = [
         "SeparableConvTransition",
         lambda dtype: SeparableConvTransition(8, 16, 0.1, dtype=dtype),
         keep=lambda inputs: inputs["mask"],
+    ),
+    _again(
+        dataclasses.replace(
+            _layer("BoardConvTransition", lambda dtype: BoardConvTransition(8, 16, dtype=dtype)),
+            inputs={"x": _floats(BATCH, 9, 8)},
+        )
+    ),
+    _again(
+        dataclasses.replace(
+            _layer("SeparableBoardConv", lambda dtype: SeparableBoardConv(6, dtype=dtype)),
+            inputs={"x": _floats(BATCH, 3, 4, 8)},
+        )
     ),
     _layer(
         "MultiHeadAttention",

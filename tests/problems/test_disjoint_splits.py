@@ -46,6 +46,7 @@ from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.reasoning.dyck import Dyck
 from ut_tf.problems.reasoning.facts import Facts
 from ut_tf.problems.reasoning.groups import GroupProducts
+from ut_tf.problems.reasoning.mazes import Mazes
 from ut_tf.problems.reasoning.p_hop import PHop
 from ut_tf.problems.reasoning.prefix_sums import Parity, PrefixSums
 from ut_tf.problems.reasoning.sudoku import Sudoku
@@ -153,6 +154,7 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "products": lambda _: GroupProducts("a5", 2, 300),
     "hops": lambda _: PHop(2, 8, 300),
     "facts": lambda _: Facts(2, 300),
+    "mazes": lambda _: Mazes(5, 300, test_examples=20),
     "brackets": lambda _: Dyck(9, 4, 300),
     "learning to execute": lambda _: LearningToExecute("copy", length=2, train_examples=50),
     "Sudoku": lambda _: Sudoku(4, 1, 0, 20, 5, 5),

@@ -42,7 +42,8 @@ class BlockConfig(NormConfig, SizeConfig):
     """Factor on what attention and transition add to a state."""
     transition: str = option("fc", names_of="transitions")
     """fc: two affine maps with a ReLU between; sepconv: separable convolutions (tensor2tensor's
-    kernels 3 and 5; causal in the decoder); swiglu: gated, without biases (TRM, HRM, Huginn).
+    kernels 3 and 5; causal in the decoder); sepconv2d: over 3 x 3 cells of a square board; swiglu:
+    gated, without biases (TRM, HRM, Huginn).
     """
     attention_bias: bool = option(False)
     """Whether the attention's projections have a bias."""

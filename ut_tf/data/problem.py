@@ -47,7 +47,7 @@ class EvaluationSet:
       name: prefix of its metrics ("length_400"); empty where the problem has one set only.
       split: the split its examples come from.
       method: registered name of the evaluation method: classify, teacher_forced, aligned,
-        language_model, last_word, ranking, greedy, translate, or one of user code.
+        aligned_valid, language_model, last_word, ranking, greedy, translate, or one of user code.
       length: length of its examples, for problems that make them to measure.
       group_by: feature of the examples whose value names a group that is reported for itself (bAbI:
         "task").

@@ -34,7 +34,7 @@ from tabulate import tabulate
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator, chosen_sets
-from ut_tf.evaluation.methods.batches import PredictionMethod
+from ut_tf.evaluation.methods.predictions import Aligned
 from ut_tf.evaluation.sweep_files import plain_point, write_sweep
 from ut_tf.metrics.intervals import CONFIDENCE, Interval, wilson
 from ut_tf.run import Run
@@ -272,7 +272,7 @@ def _collected(
     example = 0
     for part in sets:
         method, seen = evaluator.method(part.method), 0
-        if not isinstance(method, PredictionMethod) or part.method != "aligned":
+        if not isinstance(method, Aligned):
             raise UserError(f"steps by difficulty need {_NEEDED}, and {name} is judged otherwise.")
         for batch in method.batches(part):
             if "position_difficulty" not in batch:

@@ -20,6 +20,10 @@ METHODS = {
     "aligned": Entry(
         f"{_PREDICTIONS}:Aligned", "The symbol at each position of the inputs, all at once."
     ),
+    "aligned_valid": Entry(
+        f"{_PREDICTIONS}:AlignedValid",
+        "The same, and whether the answers obey the rules of the problem.",
+    ),
     "last_word": Entry(
         f"{_PREDICTIONS}:LastWord", "Perplexity, and each example's last symbol by itself."
     ),

@@ -78,8 +78,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
     """Attention and transition with residuals, dropout and layer norms.
 
     Args:
-      self_attention: ``MultiHeadAttention``, or ``PositionMixing``; None: positions attend over the
-        memory alone (and are not decoded).
+      self_attention: ``MultiHeadAttention``, or ``PositionMixing``; None: positions do not see each
+        other by it (and are not decoded).
       memory_attention: ``MultiHeadAttention`` over an encoder's states, or None.
       transition: a ``TransitionFunction``, ``StepTransitions``, or None (the gru and lstm
         recurrences go without).
@@ -134,9 +134,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
 
     @property
     def num_heads(self) -> int:
-        """Heads of the self-attention."""
-        heads: int = self.self_attention.num_heads
-        return heads
+        """Heads of the self-attention; 0: there is none."""
+        return 0 if self.self_attention is None else int(self.self_attention.num_heads)
 
     @property
     def layers_per_step(self) -> int | None:

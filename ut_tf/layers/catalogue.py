@@ -12,6 +12,12 @@ TRANSITIONS = {
     "sepconv": Entry(
         f"{_TRANSITION}:SeparableConvTransition",
         "two separable convolutions with a ReLU between; causal in the decoder",
+        attributes={"sees_neighbours": True},
+    ),
+    "sepconv2d": Entry(
+        "ut_tf.layers.board_conv:BoardConvTransition",
+        "two separable convolutions over the 3 x 3 cells around each cell of a square board",
+        attributes={"sees_neighbours": True},
     ),
     "swiglu": Entry("ut_tf.layers.swiglu:SwiGLU", "a gated map (TRM, HRM, Huginn), no biases"),
 }

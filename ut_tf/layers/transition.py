@@ -116,38 +116,41 @@ class Transition(TransitionFunction):
 
 @custom_gradient
 def depthwise(padded: Any, kernel: Any) -> Any:
-    """The sums over neighbouring positions, each channel with weights of its own.
+    """The sums over neighbouring positions of a board, each channel with weights of its own.
 
     Args:
-      padded: [batch, length + kernel_size - 1, channels].
-      kernel: [kernel_size, channels], of the same dtype.
+      padded: [batch, rows + kernel_rows - 1, columns + kernel_columns - 1, channels].
+      kernel: [kernel_rows, kernel_columns, channels], of the same dtype.
 
     Returns:
-      [batch, length, channels]; position i sees padded positions i to i + kernel_size - 1.
+      [batch, rows, columns, channels]; position i, j sees the padded positions from i, j on.
     """
-    size, channels = kernel.shape
+    height, width, channels = kernel.shape
 
     def gradient(upstream: Any) -> tuple[Any, Any]:
-        wide = tf.pad(upstream, [[0, 0], [size - 1, size - 1], [0, 0]])
-        length = tf.shape(upstream)[1]
+        around = [[0, 0], [height - 1, height - 1], [width - 1, width - 1], [0, 0]]
+        rows, columns = tf.unstack(tf.shape(upstream)[1:3])
         products = [
-            tf.reshape(padded[:, shift : shift + length] * upstream, [-1, channels])
-            for shift in range(size)
+            tf.reshape(
+                padded[:, row : row + rows, column : column + columns] * upstream, [-1, channels]
+            )
+            for row in range(height)
+            for column in range(width)
         ]
         # A product with ones adds up columns; TensorFlow's own gradient and its sums over leading
         # axes take many times as long on a CPU.
         ones = tf.ones([1, tf.shape(products[0])[0]], upstream.dtype)
-        return _correlate(wide, kernel[::-1]), tf.concat(
-            [tf.matmul(ones, product) for product in products], 0
+        sums = tf.concat([tf.matmul(ones, product) for product in products], 0)
+        return (
+            _correlate(tf.pad(upstream, around), kernel[::-1, ::-1]),
+            tf.reshape(sums, kernel.shape),
         )
 
     return _correlate(padded, kernel), gradient
 
 
 def _correlate(padded: Any, kernel: Any) -> Any:
-    return tf.nn.depthwise_conv2d(padded[:, None], kernel[None, :, :, None], [1, 1, 1, 1], "VALID")[
-        :, 0
-    ]
+    return tf.nn.depthwise_conv2d(padded, kernel[..., None], [1, 1, 1, 1], "VALID")
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -192,10 +195,9 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
             tf.cast(x, self.compute_dtype),
             [[0, 0], [before, self.kernel_size - 1 - before], [0, 0]],
         )
-        return self.pointwise(
-            depthwise(padded, tf.cast(self.depthwise_kernel, padded.dtype)),
-            output_scale=output_scale,
-        )
+        kernel = tf.cast(self.depthwise_kernel, padded.dtype)
+        mixed = depthwise(padded[:, None], kernel[None])[:, 0]
+        return self.pointwise(mixed, output_scale=output_scale)
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``step``."""
@@ -264,8 +266,8 @@ class SeparableConvTransition(TransitionFunction):
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
-        hidden = self.dropout(tf.nn.relu(self.inner(_keep(x, keep))), training=training)
-        return self.outer(_keep(hidden, keep), output_scale=output_scale)
+        hidden = self.dropout(tf.nn.relu(self.inner(without_padding(x, keep))), training=training)
+        return self.outer(without_padding(hidden, keep), output_scale=output_scale)
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``step``."""
@@ -292,7 +294,7 @@ class SeparableConvTransition(TransitionFunction):
         }
 
 
-def _keep(x: Any, keep: Any) -> Any:
+def without_padding(x: Any, keep: Any) -> Any:
     return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
 
 

@@ -120,7 +120,7 @@ def make_block(
       name, dtype: of the block.
     """
     self_attention = memory_attention = transition = None
-    if with_self_attention:
+    if with_self_attention and getattr(config, "attention", True):
         mixes = getattr(config, "mix_positions", 0)
         kind = PositionMixing if mixes else MultiHeadAttention
         self_attention = make_part(kind, config, name="self_attention", dtype=dtype)

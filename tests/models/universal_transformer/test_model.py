@@ -74,9 +74,15 @@ def test_nothing_to_read_is_an_error() -> None:
 def test_parts_of_an_answering_encoder_are_refused_beside_a_decoder(inputs: str) -> None:
     spec = ProblemSpec(inputs, "tokens", 9, 9, shared_vocab=True)
     network = UniversalTransformerConfig(
-        hidden_size=8, num_heads=2, mix_positions=5, q_head=True, position="none"
+        hidden_size=8,
+        num_heads=2,
+        mix_positions=5,
+        q_head=True,
+        position="none",
+        attention=False,
+        transition="sepconv",
     )
-    with pytest.raises(UserError, match=r"mix_positions=5 is of an.*q_head=True is of an"):
+    with pytest.raises(UserError, match=r"attention=False is of an.*mix_positions=5 is of an.*q_head=True is of an"):
         UniversalTransformer(network, spec)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import tensorflow as tf
+
+from ut_tf.data.problem import EvaluationSet
+from ut_tf.errors import UserError
 from ut_tf.evaluation.methods.batches import PredictionMethod
 from ut_tf.metrics import per_example
 from ut_tf.metrics.sums import Metric, percent_wrong, perplexity, ratio
@@ -53,6 +57,33 @@ class Aligned(TeacherForced):
         "seq_accuracy": Metric(("all_correct", "examples"), ratio, share=True, grouped=True),
     }
     headline = "seq_accuracy"
+
+
+class AlignedValid(Aligned):
+    """As ``Aligned``, and valid (share of the examples whose answers solve them by the rules of the
+    problem).
+    """
+
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        **Aligned.metrics,
+        "valid": Metric(("valid", "examples"), ratio, share=True, grouped=True),
+    }
+    headline = "valid"
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        problem = self.context.problem
+        if problem.solves is None:
+            raise UserError(
+                f"problem {problem.name} has no rules by which answers are checked: judge it by"
+                " the method aligned."
+            )
+        super().check(evaluation_set)
+
+    def per_example(self, logits: Any, features: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.context.problem.solves is not None
+        answers = tf.argmax(logits, -1, output_type=features["targets"].dtype)
+        valid = tf.cast(self.context.problem.solves(features, answers), tf.float32)
+        return {**super().per_example(logits, features), "valid": valid}
 
 
 class LanguageModel(TeacherForced):

@@ -94,6 +94,10 @@ class RecurrenceConfig(StepsConfig):
     """Puzzles that have a memory of their own (HRM, TRM); 0: all examples have the same one."""
     puzzle_size: int = option(0, at_least=0, only_with=unless("num_puzzles", 0))
     """Numbers of a puzzle's vector, the first ones of the memory; 0: hidden_size."""
+    attention: bool = option(True, is_structure=True)
+    """Whether positions attend to each other. Without it a transition connects them that sees its
+    neighbours (sepconv, sepconv2d), as in deep thinking; not in a decoder.
+    """
     mix_positions: int = option(0, at_least=0, is_structure=True)
     """TRM's mlp_t: a SwiGLU over so many positions, the memory's included, takes attention's place;
     for boards of one size. 0: attention.
@@ -311,6 +315,13 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
             mistakes.append(
                 "use_memory_as_final_state=True needs recurrence=lstm with halting=none, not"
                 f" {self.recurrence} with {self.halting}"
+            )
+        sees = registry.transitions.attribute(self.transition, "sees_neighbours", False)
+        if not self.attention and (not sees or self.recurrence in _NEVER_HALTING):
+            mistakes.append(
+                f"attention=False leaves positions alone with transition={self.transition} and"
+                f" recurrence={self.recurrence}: it needs a transition that sees its neighbours,"
+                " such as sepconv2d, and recurrence=basic, highway or skip"
             )
         answers_from_all = registry.halting_forms.attribute(self.halting, "trains_all_steps", False)
         if answers_from_all and self.mix_layers_after:

@@ -151,8 +151,8 @@ class UniversalTransformer(AttentionModel):
             mistakes += [
                 f"{name}={getattr(network, name)} is of an encoder that is answered from, and here"
                 " is a decoder: leave it out"
-                for name in ("mix_positions", "q_head")
-                if getattr(network, name)
+                for name, usual in (("attention", True), ("mix_positions", 0), ("q_head", False))
+                if getattr(network, name) != usual
             ]
         return mistakes
 
