@@ -157,27 +157,31 @@ def _place(cell: int, size: SudokuSize) -> str:
     return f"row {row + 1} column {column + 1}"
 
 
-class MazeCodec(AlignedCodec):
+class BoardCodec(AlignedCodec):
     """A square board, row by row.
 
     Args:
-      symbols: the characters, of which the third and fourth stand in each board once.
+      symbols: the characters.
       side: of the board.
       sample: a board.
+      once: two of the characters, which stand in each board once.
     """
 
-    def __init__(self, symbols: str, side: int, sample: str) -> None:
+    def __init__(self, symbols: str, side: int, sample: str, once: str = "") -> None:
         self.board = Board(side, side)
         super().__init__(symbols, symbols, side**2, side)
         self.sample = self.input_text(sample)
+        self._once = once
 
     def errors(self, *texts: Any) -> Any:
-        """Refuses other characters, another length, and a board without one start and one goal."""
-        ends = self._symbols[2:4]
+        """Refuses other characters, another length, and another number of what stands once."""
+        refused, ends = super().errors(*texts), self._once
+        if not ends:
+            return refused
         others = tf.strings.regex_replace(texts[0], f"[^{ends}]", "")
         is_wrong = (others != ends) & (others != ends[::-1])
         told = tf.strings.join([quoted(texts[0]), f" needs one {ends[0]} and one {ends[1]}"])
-        return first_of(super().errors(*texts), text_where(is_wrong, told))
+        return first_of(refused, text_where(is_wrong, told))
 
 
 class BitsCodec(AlignedCodec):

@@ -16,6 +16,7 @@ import functools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,3 +167,15 @@ def _has_another(size: SudokuSize, cells: list[int], cell: int, digit: int) -> b
             if solutions:
                 return True
     return False
+
+
+def turned_sums(side: int, cells: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Returns a sum over each square board and the seven that it is turned and mirrored, int64
+    [boards, 8] in some order; boards [boards, side * side] differ in it, as far as chance goes.
+    """
+    # The sums are exact in float64.
+    factors = np.random.default_rng(0).integers(2**40, size=[side, side]).astype(float)
+    turned = [np.rot90(factors, turns) for turns in range(4)]
+    same = np.stack([each.ravel() for one in turned for each in (one, one.T)], 1)
+    sums: npt.NDArray[np.int64] = (cells.astype(float) @ same).astype(np.int64)
+    return sums

@@ -1,9 +1,9 @@
 """Mazes: walls, free cells, a start and a goal in, the path between them out, an answer at every
 cell (the mazes of deep thinking, arXiv 2202.05826, with one symbol a cell).
 
-"#" is a wall, "." free, "S" the start and "G" the goal; the answer repeats the board with "o" on the
-path. Trained on boards of one side and judged on larger ones. Difficulty is the number of rounds in
-which dead ends are filled: in each of them all free cells that have one way out at most.
+"#" is a wall, "." free, "S" the start and "G" the goal; the answer repeats the board with "o" on
+the path. Trained on boards of one side and judged on larger ones. Difficulty is the number of
+rounds in which dead ends are filled: in each of them all free cells that have one way out at most.
 
 How it works: a depth-first search in random order carves a spanning tree, so that one path leads
 from a cell to another. In the split "loops" some walls are taken away as well, and every shortest
@@ -25,8 +25,10 @@ import tensorflow as tf
 
 from ut_tf.data.arguments import at_least
 from ut_tf.data.problem import EvaluationSet
+from ut_tf.data.split_of import belong
 from ut_tf.errors import UserError
-from ut_tf.problems.reasoning.codec import MazeCodec
+from ut_tf.problems.reasoning.codec import BoardCodec
+from ut_tf.problems.reasoning.grids import turned_sums
 from ut_tf.problems.reasoning.strings import Solved, Strings, StringTask
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
@@ -93,15 +95,10 @@ class Mazes(StringTask):
         np.put_along_axis(strings, order[:, 1:2], _GOAL, 1)
         return strings
 
-    def split_keys(self, strings: Strings) -> Strings:
-        """A number that is the same for boards that are the same, turned and mirrored."""
-        side = math.isqrt(strings.shape[1])
-        # Their sums are exact in float64.
-        factors = np.random.default_rng(0).integers(2**40, size=[side, side]).astype(float)
-        turned = [np.rot90(factors, turns) for turns in range(4)]
-        same = np.stack([each.ravel() for one in turned for each in (one, one.T)], 1)
-        free = (strings != _WALL).astype(float)
-        return (free @ same).min(1, keepdims=True).astype(np.int64)
+    def belong(self, strings: Strings, split: str) -> npt.NDArray[np.bool_]:
+        """A board is of the split of those that it is when it is turned and mirrored."""
+        keys = turned_sums(math.isqrt(strings.shape[1]), strings != _WALL).min(1, keepdims=True)
+        return belong(keys, split)
 
     def solve(self, strings: Strings) -> Solved:
         side = math.isqrt(strings.shape[1])
@@ -149,12 +146,12 @@ class Mazes(StringTask):
         loops = EvaluationSet(LOOPS, LOOPS, self.method, self.max_size)
         return super().evaluation_sets(sides) + ([] if lengths else [loops])
 
-    def text_codec(self, vocab_dir: Path) -> MazeCodec:
+    def text_codec(self, vocab_dir: Path) -> BoardCodec:
         """The codec of boards of the training's side, which needs no file."""
         del vocab_dir
         size = np.array([self.max_size])
         maze = self.draw(np.random.default_rng(0), size, self.max_size, "test")[0]
-        return MazeCodec(SYMBOLS, self.max_size, "".join(SYMBOLS[symbol] for symbol in maze))
+        return BoardCodec(SYMBOLS, self.max_size, "".join(SYMBOLS[n] for n in maze), once="SG")
 
 
 def carved(draws: np.random.Generator, count: int, side: int) -> Boards:
@@ -230,7 +227,7 @@ def _ways(cells: Boards) -> Boards:
 
 
 def _distance(boards: Any, open_: Any) -> Any:
-    """Returns the steps from start to goal through `open_` cells, int32 [batch]; 0: none lead there.
+    """Returns the steps from start to goal through `open_` cells, int32 [batch]; 0: there are none.
 
     Args:
       boards: symbols, int [batch, side, side].

@@ -13,6 +13,7 @@ A round looks at the digits that are left at each open cell. It fills every cell
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,21 @@ from ut_tf.problems.reasoning.grids import SudokuSize
 
 Members = npt.NDArray[np.float32]
 Rounds = npt.NDArray[np.int32]
+Narrow = Callable[[npt.NDArray[np.bool_], npt.NDArray[Any]], npt.NDArray[np.bool_]]
 
 
 def units(size: SudokuSize) -> Members:
     """Rows, columns and boxes with their cells: 1 where a cell is in a unit, [units, cells]."""
-    rows, columns = np.divmod(np.arange(size.cells), size.digits)
-    boxes = [size.box(*divmod(cell, size.digits)) for cell in range(size.cells)]
-    numbers = np.stack([rows, columns, boxes])[:, None]
-    members = numbers == np.arange(size.digits)[:, None]
-    return np.asarray(members.reshape(-1, size.cells), np.float32)
+    boxes = np.array([size.box(*divmod(cell, size.digits)) for cell in range(size.cells)])
+    members = [rows_and_columns(size.digits), boxes == np.arange(size.digits)[:, None]]
+    return np.concatenate(members).astype(np.float32)
+
+
+def rows_and_columns(digits: int) -> Members:
+    """The rows and columns of a Latin square with their cells, as of ``units``."""
+    numbers = np.stack(np.divmod(np.arange(digits**2), digits))[:, None]
+    members = numbers == np.arange(digits)[:, None]
+    return np.asarray(members.reshape(-1, digits**2), np.float32)
 
 
 def rounds_of_singles(
@@ -44,21 +51,49 @@ def rounds_of_singles(
       solutions: [boards, cells], digits from 0: the only ones that the clues allow.
       clues: [boards, cells], the cells that are given.
     """
-    digits = np.arange(round(members.sum(1).max()))
-    # Of each cell its digit alone.
-    right = solutions[..., None] == digits
-    rounds = np.where(clues, 0, -1).astype(np.int32)
+    return fill_singles(members, np.where(clues, solutions, -1))[1]
+
+
+def fill_singles(
+    members: Members, given: npt.NDArray[Any], narrow: Narrow | None = None
+) -> tuple[Rounds, Rounds]:
+    """Returns (digits, rounds), int32 [boards, cells] both: the digits that singles find, -1 where
+    they find none, and the rounds as of ``rounds_of_singles``.
+
+    Args:
+      members: ``units`` of the board.
+      given: [boards, cells], digits from 0, of boards with one solution; -1 where none is given.
+      narrow: further rules: bool [rows, digits, cells], the digits that they leave, of those that
+        are left so far, of that shape, and the numbers of these boards, [rows]. A round that only
+        narrows counts.
+    """
+    digits = np.arange(round(members.sum(1).max()))[:, None]
+    found, rounds = np.array(given, np.int32), np.where(given < 0, -1, 0).astype(np.int32)
+    lefts = (given[:, None] < 0) | (given[:, None] == digits)
+    rows = np.arange(len(given))
     for number in itertools.count(1):
-        known = (rounds >= 0)[..., None]
-        in_units = np.matmul(members, (right & known).astype(np.float32))
-        left = (np.matmul(members.T, in_units) == 0) & ~known
-        only = np.matmul(members, left.astype(np.float32)) == 1
-        hidden = left & (np.matmul(members.T, only.astype(np.float32)) > 0)
-        found = (left.sum(-1) == 1) | hidden.any(-1)
-        if not found.any():
+        if not len(rows):
             break
-        rounds[found] = number
-    return rounds
+        before, known = lefts[rows], found[rows, None] == digits
+        left = before & ((_sums(_sums(known, members.T), members) == 0) | known)
+        if narrow is not None:
+            left &= narrow(before, rows)
+        hidden = left & (_sums(_sums(left, members.T) == 1, members) > 0)
+        single = (left.sum(1) == 1)[:, None]
+        filled = np.where(single, left, hidden) & (found[rows, None] < 0)
+        board, cell = np.nonzero(filled.any(1))
+        found[rows[board], cell] = filled.argmax(1)[board, cell]
+        rounds[rows[board], cell] = number
+        lefts[rows] = left & (filled | ~filled.any(1)[:, None])
+        rows = rows[filled.any((1, 2)) | (before != left).any((1, 2))]
+    return found, rounds
+
+
+def _sums(values: npt.NDArray[Any], factors: Members) -> npt.NDArray[np.float32]:
+    """Returns the product [..., columns] of values [..., rows] with factors [rows, columns]."""
+    # One large product takes much less time than one for each board.
+    product = values.reshape(-1, len(factors)).astype(np.float32) @ factors
+    return product.reshape(*values.shape[:-1], -1)
 
 
 def hardest(rounds: Rounds) -> Rounds:

@@ -116,11 +116,9 @@ class StringTask(Problem):
         """Draws the sizes of so many examples of training; default: each equally often."""
         return draws.integers(self.min_size, self.max_size + 1, count)
 
-    def split_keys(self, strings: Strings) -> Strings:
-        """Returns what decides the split of strings [examples, length], rows that are the same for
-        those that must not be parted; default: the strings.
-        """
-        return strings
+    def belong(self, strings: Strings, split: str) -> npt.NDArray[np.bool_]:
+        """Whether strings [examples, length] are of a split; default: by what they consist of."""
+        return belong(strings + 1, split)
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
         """Draws strings [examples, length] of `sizes` [examples] up to `width`, with NOTHING behind
@@ -190,12 +188,9 @@ class StringTask(Problem):
         once = self.disjoint_splits and length is not None and split != "train"
         made: Strings | None = None
         for _ in range(_MOST_DRAWS if divided or once else 1):
-            if length is None:
-                sizes = self.sizes(draws, count)
-            else:
-                sizes = np.full(count, length)
+            sizes = self.sizes(draws, count) if length is None else np.full(count, length)
             strings = self.draw(draws, sizes, size, split)
-            strings = strings[belong(self.split_keys(strings) + 1, split)] if divided else strings
+            strings = strings[self.belong(strings, split)] if divided else strings
             made = strings if made is None else np.concatenate([made, strings])
             made = made[first_of_each(made)] if once else made
             if len(made) >= count:

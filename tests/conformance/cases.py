@@ -15,9 +15,9 @@ import tensorflow as tf
 from tests.configs import small_config
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.attention_weights import causal_bias, padding_bias
-from ut_tf.layers.board_conv import BoardConvTransition, SeparableBoardConv
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.block_sequence import BlockSequence
+from ut_tf.layers.board_conv import BoardConvTransition, SeparableBoardConv
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import Coordinates, paper_sinusoid
 from ut_tf.layers.dropout import Dropout

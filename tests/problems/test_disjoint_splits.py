@@ -45,6 +45,7 @@ from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
 from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.reasoning.dyck import Dyck
 from ut_tf.problems.reasoning.facts import Facts
+from ut_tf.problems.reasoning.futoshiki import Futoshiki
 from ut_tf.problems.reasoning.groups import GroupProducts
 from ut_tf.problems.reasoning.mazes import Mazes
 from ut_tf.problems.reasoning.p_hop import PHop
@@ -154,7 +155,8 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "products": lambda _: GroupProducts("a5", 2, 300),
     "hops": lambda _: PHop(2, 8, 300),
     "facts": lambda _: Facts(2, 300),
-    "mazes": lambda _: Mazes(5, 300, test_examples=20),
+    "futoshiki": lambda _: Futoshiki(4, 0, 100, 20, 20),
+    "mazes": lambda _: Mazes(9, 300, test_examples=20),
     "brackets": lambda _: Dyck(9, 4, 300),
     "learning to execute": lambda _: LearningToExecute("copy", length=2, train_examples=50),
     "Sudoku": lambda _: Sudoku(4, 1, 0, 20, 5, 5),

@@ -82,7 +82,9 @@ def test_parts_of_an_answering_encoder_are_refused_beside_a_decoder(inputs: str)
         attention=False,
         transition="sepconv",
     )
-    with pytest.raises(UserError, match=r"attention=False is of an.*mix_positions=5 is of an.*q_head=True is of an"):
+    with pytest.raises(
+        UserError, match=r"attention=False is of an.*mix_positions=5 is of an.*q_head=True is of an"
+    ):
         UniversalTransformer(network, spec)
 
 
