@@ -179,7 +179,7 @@ class BoardCodec(AlignedCodec):
         if not ends:
             return refused
         others = tf.strings.regex_replace(texts[0], f"[^{ends}]", "")
-        is_wrong = (others != ends) & (others != ends[::-1])
+        is_wrong = (others != ends) & (others != ends[::-1]) & (self._plain(texts[0]) != "")
         told = tf.strings.join([quoted(texts[0]), f" needs one {ends[0]} and one {ends[1]}"])
         return first_of(refused, text_where(is_wrong, told))
 

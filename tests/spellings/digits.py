@@ -259,4 +259,32 @@ IDS = Table(
     },
     reads_targets={"2 3 4 5": ["2 3 4 5", " 2 3  4 5"]},
     refuses_targets={"expected 4 numbers": ["2 3 4", "2 3 4 11", "２ 3 4 5"]},
+
+_MAZE = "##### #S..# ###.# #G..# #####"
+_MAZE_CELLS = _MAZE.replace(" ", "")
+
+MAZES = Table(
+    "mazes",
+    "maze_9",
+    arguments={"max_size": 5},
+    targets="aligned",
+    reads={
+        "": ["", "    "],
+        _MAZE: [
+            *(_MAZE, _MAZE_CELLS, " ".join(_MAZE_CELLS), f" {_MAZE} ", _MAZE.replace(" ", "\t")),
+            *(_MAZE.replace(" ", "  "), f"{_MAZE}\r"),
+        ],
+    },
+    refuses={
+        "expected 25 characters of '#.SGo'": [
+            *(_MAZE_CELLS[:24], f"{_MAZE_CELLS}#", "#", "SG", _MAZE.replace(".", "0")),
+            *(_MAZE.replace("S", "s"), _MAZE.replace("#", "x"), _MAZE.replace("#", "＃")),
+        ],
+        "needs one S and one G": [
+            *(_MAZE.replace("S", "."), _MAZE.replace("G", "."), _MAZE.replace("G", "S")),
+            *(_MAZE.replace("..", "S."), "#" * 25),
+        ],
+    },
+    reads_targets={_MAZE: [_MAZE, _MAZE_CELLS]},
+    refuses_targets={"expected 25 characters of '#.SGo'": [_MAZE[:-1], "#"]},
 )

@@ -34,7 +34,7 @@ from ut_tf.insights.positions import IdCodec
 from ut_tf.problems.agreement.codec import _WordsCodec
 
 TABLES = [
-    *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS, digits.FACTS),
+    *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS, digits.FACTS, digits.MAZES),
     *(digits.PAIRS, digits.GRIDS, digits.BLANKS, digits.IDS),
     *(stories.STORIES, words.SENTENCES, words.NUMBERS, words.PASSAGE_TEXTS, words.PASSAGES),
     *(words.PARSES, programs.PROGRAMS, subwords.TRANSLATIONS, subwords.TENSOR2TENSOR),
