@@ -131,6 +131,10 @@ def _layer(name: str, make: Callable[..., Any], **call_options: Any) -> Case:
     return Case(name, lambda policy: make(dtype=policy), STATES, call)
 
 
+def _board(name: str, make: Callable[..., Any], *shape: int) -> Case:
+    return dataclasses.replace(_again(_layer(name, make)), inputs={"x": _floats(BATCH, *shape, 8)})
+
+
 def _embedding(name: str, make: Callable[..., Any], ids: np.ndarray) -> Case:
     return Case(
         name,
@@ -255,18 +259,8 @@ CASES = [
         lambda dtype: SeparableConvTransition(8, 16, 0.1, dtype=dtype),
         keep=lambda inputs: inputs["mask"],
     ),
-    _again(
-        dataclasses.replace(
-            _layer("BoardConvTransition", lambda dtype: BoardConvTransition(8, 16, dtype=dtype)),
-            inputs={"x": _floats(BATCH, 9, 8)},
-        )
-    ),
-    _again(
-        dataclasses.replace(
-            _layer("SeparableBoardConv", lambda dtype: SeparableBoardConv(6, dtype=dtype)),
-            inputs={"x": _floats(BATCH, 3, 4, 8)},
-        )
-    ),
+    _board("BoardConvTransition", lambda dtype: BoardConvTransition(8, 16, dtype=dtype), 9),
+    _board("SeparableBoardConv", lambda dtype: SeparableBoardConv(6, dtype=dtype), 3, 4),
     _layer(
         "MultiHeadAttention",
         lambda dtype: MultiHeadAttention(8, 2, 0.1, relative_bias=2, dtype=dtype),

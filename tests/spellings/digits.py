@@ -259,6 +259,7 @@ IDS = Table(
     },
     reads_targets={"2 3 4 5": ["2 3 4 5", " 2 3  4 5"]},
     refuses_targets={"expected 4 numbers": ["2 3 4", "2 3 4 11", "２ 3 4 5"]},
+)
 
 _MAZE = "##### #S..# ###.# #G..# #####"
 _MAZE_CELLS = _MAZE.replace(" ", "")
