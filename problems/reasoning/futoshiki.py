@@ -221,7 +221,9 @@ def _parts(least: Grids, digits: int) -> tuple[Grids, Grids]:
 def _lesser(squares: Grids) -> Grids:
     """The signs between all neighbours of squares [boards, digits, digits]."""
     across, down = np.diff(squares, axis=2), np.diff(squares, axis=1)
-    return np.sign(np.concatenate([part.reshape(len(squares), -1) for part in (across, down)], 1))
+    parts = [part.reshape(len(squares), -1) for part in (across, down)]
+    signs: Grids = np.sign(np.concatenate(parts, 1))
+    return signs
 
 
 def _between(least: Grids, left: Grids, rows: Grids) -> Grids:
@@ -244,4 +246,5 @@ def _between(least: Grids, left: Grids, rows: Grids) -> Grids:
             above[greater] = np.maximum(above[greater], np.where(holds, lowest[lesser], -1))
     numbers = np.arange(digits)[:, None]
     above, below = (part.reshape(len(rows), 1, -1) for part in (above, below))
-    return (numbers > above) & (numbers < below)
+    between: Grids = (numbers > above) & (numbers < below)
+    return between
