@@ -84,7 +84,7 @@ class StringTask(Problem):
 
     method = "aligned"
     symbols: str
-    answers: ClassVar[str] = ""
+    answers: str = ""
     size_word: ClassVar[str] = "length"
     unit: ClassVar[str] = "symbol"
     min_size: ClassVar[int] = 1

@@ -43,6 +43,7 @@ from ut_tf.problems.own_files.classify import ClassifyFiles
 from ut_tf.problems.own_files.language_model import LmFiles
 from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
 from ut_tf.problems.parsing.problem import Parsing
+from ut_tf.problems.reasoning.chomsky import Chomsky
 from ut_tf.problems.reasoning.dyck import Dyck
 from ut_tf.problems.reasoning.facts import Facts
 from ut_tf.problems.reasoning.futoshiki import Futoshiki
@@ -155,6 +156,7 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "products": lambda _: GroupProducts("a5", 2, 300),
     "hops": lambda _: PHop(2, 8, 300),
     "facts": lambda _: Facts(2, 300),
+    "hierarchy": lambda _: Chomsky("binary_addition", 9, 300),
     "futoshiki": lambda _: Futoshiki(4, 0, 100, 20, 20),
     "mazes": lambda _: Mazes(9, 300, test_examples=20),
     "brackets": lambda _: Dyck(9, 4, 300),

@@ -1,0 +1,83 @@
+"""The tasks of ``chomsky_tasks.py`` as problems: a string, then "_" at each place of the answer.
+
+"0110____" asks for "0110" backward at the four places. Trained on strings of up to 40 symbols, the
+places aside, and judged beyond; the paper's lengths are 41 to 500. Difficulty is the number of
+symbols in the string, which an automaton reads one after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from ut_tf.errors import UserError
+from ut_tf.problems.reasoning.chomsky_tasks import TASKS
+from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
+
+PLACE = "_"
+
+
+class Chomsky(StringTask):
+    """Strings and the places of their answers, generated without end.
+
+    Args:
+      task: a name of ``TASKS``.
+      max_size: the longest string of training; lengths are uniform from 1. A string that cannot
+        have such a length is a symbol shorter, or as long as it must be.
+      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
+        of ``StringTask``.
+    """
+
+    group_by = None
+
+    def __init__(
+        self,
+        task: str,
+        max_size: int = 40,
+        train_examples: int = 50_000,
+        validation_size: int = 0,
+        validation_examples: int = 200,
+        test_examples: int = 500,
+        disjoint_splits: bool = True,
+        name: str = "",
+    ) -> None:
+        if task not in TASKS:
+            raise UserError(f"`task`={task!r}: expected one of {', '.join(TASKS)}.")
+        self.task = TASKS[task]
+        self.answers = self.task.answers
+        added = sorted({*self.answers} - {*self.task.symbols})
+        self.symbols = "".join([self.task.symbols, *added, PLACE])
+        super().__init__(
+            max_size,
+            train_examples,
+            validation_size,
+            validation_examples,
+            test_examples,
+            disjoint_splits,
+            name or f"chomsky_{task}",
+        )
+        self.selection_metric = (f"{MIDDLE}/accuracy", "max")
+
+    def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
+        del width, split
+        drawn = random.Random(int(draws.integers(2**63)))
+        texts = [self.task.draw(drawn, size) for size in sizes.tolist()]
+        return self._numbers([text + PLACE * self.task.places(len(text)) for text in texts])
+
+    def solve(self, strings: Strings) -> Solved:
+        characters = np.array([*self.symbols, " "])[strings]
+        asked = ["".join(row).rstrip().rstrip(PLACE) for row in characters.tolist()]
+        answers = [" " * len(text) + self.task.answer(text) for text in asked]
+        targets = self._numbers([text.ljust(strings.shape[1]) for text in answers])
+        lengths = np.array([len(text) for text in asked])
+        return Solved(targets, np.broadcast_to(lengths[:, None], targets.shape))
+
+    def _numbers(self, texts: Sequence[str]) -> Strings:
+        """The symbols of texts by number, [texts, longest]; NOTHING where a blank is."""
+        width = max(map(len, texts))
+        codes = np.frombuffer("".join(text.ljust(width) for text in texts).encode(), np.uint8)
+        table = np.full(128, NOTHING)
+        table[[ord(symbol) for symbol in self.symbols]] = np.arange(len(self.symbols))
+        return table[codes].reshape(-1, width)

@@ -1,0 +1,163 @@
+"""The tasks of the Chomsky hierarchy against the plainest way to answer each, and by hand."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.problems.reasoning.test_string_tasks import rows
+from ut_tf.errors import UserError
+from ut_tf.problems.reasoning.chomsky import Chomsky
+from ut_tf.problems.reasoning.chomsky_tasks import TASKS
+
+FEW: dict[str, Any] = {"train_examples": 60, "validation_examples": 20, "test_examples": 20}
+
+
+def pairs(text: str) -> str:
+    return str(int(sum(a != b for a, b in itertools.pairwise(text)) % 2 == 0))
+
+
+def walk(text: str) -> str:
+    place = 0
+    for move in text:
+        place = {"=": place, "+": place + 1, "-": place + 4}[move] % 5
+    return str(place)
+
+
+def arithmetic(text: str) -> str:
+    return str(eval(text) % 5)
+
+
+def stack(text: str) -> str:
+    content: list[str] = []
+    for symbol in text:
+        if symbol == "p":
+            content = content[:-1]
+        else:
+            content.append({"a": "0", "b": "1"}.get(symbol, symbol))
+    return "".join(reversed(content)) + "."
+
+
+def equation(text: str) -> str:
+    left, right = text.split("=")
+    (one,) = [x for x in "01234" if eval(left.replace("x", x)) % 5 == int(right)]
+    return one
+
+
+def missing(text: str) -> str:
+    filled = [text.replace("?", bit) for bit in "01"]
+    (one,) = [k for k, whole in enumerate(filled) if whole == 2 * whole[: len(whole) // 2]]
+    return str(one)
+
+
+def of_bits(text: str) -> int:
+    return sum(2**k for k, bit in enumerate(text) if bit == "1")
+
+
+def as_bits(value: int) -> str:
+    bits = ""
+    while value or not bits:
+        bits, value = bits + str(value % 2), value // 2
+    return bits + "."
+
+
+def total(text: str) -> str:
+    return as_bits(sum(of_bits(part) for part in text.split("+")))
+
+
+def product(text: str) -> str:
+    first, *others = (of_bits(part) for part in text.split("*"))
+    return as_bits(first * others[0] if others else first)
+
+
+def root(text: str) -> str:
+    value = of_bits(text[::-1])
+    largest = max(k for k in range(value + 1) if k * k <= value)
+    return as_bits(largest)[:-1].ljust((len(text) + 1) // 2, "0")[::-1]
+
+
+PLAIN: dict[str, Callable[[str], str]] = {
+    "even_pairs": pairs,
+    "modular_arithmetic_simple": arithmetic,
+    "parity_check": lambda text: str(sum(map(int, text)) % 2),
+    "cycle_navigation": walk,
+    "stack_manipulation": stack,
+    "reverse_string": lambda text: "".join(text[-1 - k] for k in range(len(text))),
+    "modular_arithmetic": arithmetic,
+    "solve_equation": equation,
+    "duplicate_string": lambda text: "".join(text[k % len(text)] for k in range(2 * len(text))),
+    "missing_duplicate": missing,
+    "odds_first": lambda text: "".join(
+        symbol for odd in (1, 0) for k, symbol in enumerate(text, 1) if k % 2 == odd
+    ),
+    "binary_addition": total,
+    "binary_multiplication": product,
+    "compute_sqrt": root,
+    "bucket_sort": lambda text: "".join(d * text.count(d) for d in "01234"),
+}
+BY_HAND = {
+    "even_pairs": ("0110", "1"),
+    "modular_arithmetic_simple": ("1+2*3", "2"),
+    "parity_check": ("0111", "1"),
+    "cycle_navigation": ("++-=--", "4"),
+    "stack_manipulation": ("0110bpp", "110."),
+    "reverse_string": ("0010", "0100"),
+    "modular_arithmetic": ("((1-3)--2)", "0"),
+    "solve_equation": ("(2-(x+1))=3", "3"),
+    "duplicate_string": ("011", "011011"),
+    "missing_duplicate": ("01100?10", "1"),
+    "odds_first": ("00110101", "01000111"),
+    "binary_addition": ("01001+011", "00011."),
+    "binary_multiplication": ("01*11", "011."),
+    "compute_sqrt": ("100101", "110"),
+    "bucket_sort": ("42041", "01244"),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_answers_are_those_of_the_plainest_way(name: str) -> None:
+    task, draws = TASKS[name], random.Random(0)
+    text, answer = BY_HAND[name]
+    assert task.answer(text) == answer == PLAIN[name](text)
+    seen = set()
+    # The plainest root tries all numbers.
+    for length in [*range(1, 20), *([40] if name != "compute_sqrt" else [])]:
+        for _ in range(8):
+            text = task.draw(draws, length)
+            answer = task.answer(text)
+            assert answer == PLAIN[name](text)
+            assert {*text} <= {*task.symbols} and {*answer} <= {*task.answers}
+            assert len(answer) <= task.places(len(text))
+            assert length - 1 <= len(text) <= max(length, 3)
+            seen |= {*text}
+    assert seen == {*task.symbols}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_problem_asks_behind_the_string(name: str) -> None:
+    problem = Chomsky(name, 12, **FEW)
+    for split, length in (("train", None), ("test", 12), ("test", 50)):
+        for text, answers, row in rows(problem, split, length=length):
+            asked = text.rstrip("_")
+            assert len(text) - len(asked) == problem.task.places(len(asked))
+            assert answers[: len(asked)].strip() == ""
+            assert answers[len(asked) :].rstrip() == problem.task.answer(asked)
+            assert row["difficulty"] == len(asked)
+    assert problem.text_codec(None).vocab_sizes[0] == len({*problem.symbols}) + 2
+
+
+def test_strings_of_500_symbols_are_drawn_and_answered() -> None:
+    for task in TASKS.values():
+        text = task.draw(random.Random(1), 500)
+        assert 499 <= len(text) <= 500 and len(task.answer(text)) <= task.places(len(text))
+
+
+def test_an_unknown_task_is_refused() -> None:
+    with pytest.raises(UserError, match=r"`task`='sorting': expected one of even_pairs"):
+        Chomsky("sorting")
+    assert np.mean([task.level == "regular" for task in TASKS.values()]) == 4 / 15
