@@ -99,6 +99,14 @@ FLAGS = (
         shown_default="none",
         alone="think.html",
     ),
+    Flag(
+        "animate",
+        "Writes the first board shown, filled step by step: a file that ends in .gif.",
+        _OUT,
+        default="",
+        shown_default="none",
+        alone="board.gif",
+    ),
     Flag("no_open", "Does not open the page in a browser.", _OUT, "boolean", default=False),
     _RUN_DIR,
     _MODEL,
@@ -135,6 +143,8 @@ def main(argv: list[str]) -> int:
     if types:
         show.sample()
         _converse(show)
+    if values.animate:
+        show.animate(expanded(values.animate))
     if values.html:
         _write_page(show, expanded(values.html), opens=not values.no_open)
     return 0 if all(shows_all) else EXIT_USER_ERROR
@@ -257,6 +267,19 @@ class _Show:
         counted = HISTOGRAM_EXAMPLES if self._has_test_examples else 0
         return self._inspector.document(self._shown, counted)
 
+    def animate(self, path: Path) -> None:
+        """Writes the steps of the first example that was shown.
+
+        Raises:
+          UserError: none was shown, it has no board, or the file cannot be written.
+        """
+        from ut_tf.figures.board_steps import board_steps, save_animation
+
+        if not self._shown:
+            raise UserError("no example was shown that can be animated: give a board, or examples.")
+        save_animation(board_steps(self._shown[0]), path)
+        print(f"\n{path} shows the board step by step.", flush=True)
+
     def _lively_examples(self, count: int) -> list[dict[str, Any]]:
         """Test examples, with that in front whose answers change most."""
         with stdout_to_stderr():
@@ -303,6 +326,8 @@ def _check(values: Any) -> None:
         raise FlagError(f"--examples={values.examples}: expected a whole number from 0.")
     if values.html and Path(values.html).suffix.lower() != ".html":
         raise FlagError(f"--html={values.html}: expected a name that ends in .html.")
+    if values.animate and Path(values.animate).suffix.lower() != ".gif":
+        raise FlagError(f"--animate={values.animate}: expected a name that ends in .gif.")
     if values.input is not None and values.input_file:
         raise FlagError("--input and --input_file each say what to read: give one of them.")
 

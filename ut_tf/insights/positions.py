@@ -92,6 +92,24 @@ def input_positions(
     return [*memory, *start, *map(_position, texts, roles), *padding]
 
 
+def with_difficulty(
+    positions: Sequence[dict[str, Any]], difficulty: np.ndarray
+) -> list[dict[str, Any]]:
+    """Returns the encoder's positions, those of symbols with their "difficulty", an int.
+
+    Args:
+      positions: of the encoder.
+      difficulty: of the symbols, int32 [length]; zeros may be missing at its end.
+    """
+    numbers = iter(difficulty.tolist())
+    return [
+        position
+        if position["role"] in ("memory", "start")
+        else {**position, "difficulty": next(numbers, 0)}
+        for position in positions
+    ]
+
+
 def target_positions(
     codec: TextCodec, targets: Sequence[int] | np.ndarray, length: int, memory_size: int
 ) -> list[dict[str, Any]]:

@@ -27,7 +27,13 @@ from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.insights.encoding import encoded_attention, rounded
 from ut_tf.insights.exits import exit_steps, make_rules
 from ut_tf.insights.observed import Observed, PartSteps, observe
-from ut_tf.insights.positions import IdCodec, input_positions, target_positions, texts_of
+from ut_tf.insights.positions import (
+    IdCodec,
+    input_positions,
+    target_positions,
+    texts_of,
+    with_difficulty,
+)
 from ut_tf.insights.story_lines import story_lines
 from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
@@ -55,11 +61,14 @@ class Given:
         "targets".
       text: as the problem's codec reads it.
       target: the right answer as text; None: unknown.
+      difficulty: steps of the known algorithm until the answer at each input is known, int32
+        [length] or without zeros at its end; None: unknown.
     """
 
     features: dict[str, np.ndarray]
     text: str
     target: str | None = None
+    difficulty: np.ndarray | None = None
 
 
 class Thinker:
@@ -172,7 +181,8 @@ class Thinker:
             return Given({"targets": batch["targets"]}, text, symbols[-1])
         target = texts_of(self.codec.decode(tf.constant(batch["targets"])))[0]
         inputs = {"inputs": batch["inputs"]}
-        return Given(inputs, self.codec.input_text(texts_of(self.codec.tokens(inputs)[0])), target)
+        text = self.codec.input_text(texts_of(self.codec.tokens(inputs)[0]))
+        return Given(inputs, text, target, features.get("position_difficulty"))
 
     def think(self, given: Given) -> dict[str, Any]:
         """The answer to an example and the steps towards it, a "Thought" of the document."""
@@ -185,7 +195,7 @@ class Thinker:
             "answer": answer,
             "probability": probability,
             "correct": self._is_correct(answer, given.target),
-            "parts": self._parts(observed, features),
+            "parts": self._parts(observed, features, given.difficulty),
         }
 
     def _encoded(self, texts: tuple[str, ...], name: str, text: str | None = None) -> Given:
@@ -270,7 +280,9 @@ class Thinker:
             return None
         return answer == target
 
-    def _parts(self, observed: Observed, features: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def _parts(
+        self, observed: Observed, features: dict[str, np.ndarray], difficulty: np.ndarray | None
+    ) -> list[dict[str, Any]]:
         parts, spec = [], self.model.spec
         if observed.encoder is not None:
             steps = observed.encoder
@@ -278,6 +290,8 @@ class Thinker:
             positions = input_positions(
                 self.codec, features, len(steps.ponder_times), steps.memory_size, starts
             )
+            if difficulty is not None and spec.targets == "aligned":
+                positions = with_difficulty(positions, difficulty)
             label = "source" if self.model.has_decoder else "text"
             label = "facts and question" if spec.inputs == "facts" else label
             label = "board" if self.codec.board is not None else _in_order(label, self.codec.order)
