@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.inference.int8_decoder import decoder_in
+from ut_tf.inference.reading import refuse_puzzles
 from ut_tf.layers.start_symbol import without_start
 from ut_tf.metrics.losses import smoothed_cross_entropy
 from ut_tf.search.config import DecodeConfig
@@ -29,9 +30,13 @@ class Answers:
       model: a built model.
       codec: text form of its problem.
       config: the options of decoding.
+
+    Raises:
+      UserError: the model answers by the number of a puzzle.
     """
 
     def __init__(self, model: Any, codec: TextCodec, config: DecodeConfig) -> None:
+        refuse_puzzles(model)
         self.model = model
         self.codec = codec
         self.config = config

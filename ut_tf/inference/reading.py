@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.refusals import first_of, text_where
+from ut_tf.errors import UserError
 from ut_tf.inference.cutting import count, cut, last, without_end
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
@@ -134,6 +135,16 @@ class Reader:
     def _too_long(self, keeps_end: bool) -> str:
         which = _which(keeps_end)
         return f"has more than max_input_length={self._most} symbols: the {which} ones are left out"
+
+
+def refuse_puzzles(model: Any) -> None:
+    """Raises UserError where a model answers by the number of a puzzle, which no text has."""
+    if (count := getattr(model, "num_puzzles", 0)) > 1:
+        raise UserError(
+            f"the model has a memory for each of {count} puzzles, and a text does not say which one"
+            ' it is of: call the model, or what its method `export` writes, with "inputs" and'
+            ' "puzzles".'
+        )
 
 
 def _which(keeps_end: bool) -> str:

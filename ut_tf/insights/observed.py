@@ -86,13 +86,15 @@ def observe(model: Any, features: dict[str, Any]) -> Observed:
 
     Args:
       model: an ``EncoderDecoder``.
-      features: a batch of one example without padding; with "targets" where the model decodes.
+      features: a batch of one example without padding; with "targets" where the model decodes,
+        with "puzzles" where it answers by them.
     """
     encoded, encoder, decoder = None, None, None
     head: Callable[[Any], Any]
     if model.has_encoder:
         views: list[StepView] = []
-        encoded = model.encode(features, CallOptions(False, True, views.append))
+        options = CallOptions(False, True, views.append, puzzles=features.get("puzzles"))
+        encoded = model.encode(features, options)
         encoder = _part(
             getattr(model, "encoder", None), encoded.details, views, not model.has_decoder
         )

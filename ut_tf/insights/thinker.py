@@ -21,7 +21,7 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec, string_tensor
 from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
-from ut_tf.inference.reading import Reader
+from ut_tf.inference.reading import Reader, refuse_puzzles
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.insights.encoding import encoded_attention, rounded
@@ -58,7 +58,7 @@ class Given:
 
     Args:
       features: a batch of one example without padding, numpy arrays: "inputs", of a language model
-        "targets".
+        "targets"; "puzzles" of a problem that has them.
       text: as the problem's codec reads it.
       target: the right answer as text; None: unknown.
       difficulty: steps of the known algorithm until the answer at each input is known, int32
@@ -131,8 +131,10 @@ class Thinker:
           single: whether there may be no more than one example.
 
         Raises:
-          UserError: a line is not of the problem's format, has nothing to read, or too much.
+          UserError: a line is not of the problem's format, has nothing to read, or too much; or
+            the model answers by the number of a puzzle.
         """
+        refuse_puzzles(self.model)
         text = readable(text)
         lines = text.rstrip("\n").split("\n")
         sources: list[tuple[str, ...]]
@@ -170,9 +172,9 @@ class Thinker:
 
     def given(self, features: dict[str, Any]) -> Given:
         """An example of the problem's data; `features` without padding, "inputs" and "targets"."""
-        batch = {
+        batch: dict[str, np.ndarray] = {
             name: np.asarray(features[name])[np.newaxis]
-            for name in ("inputs", "targets")
+            for name in ("inputs", "targets", "puzzles")
             if name in features
         }
         if self.is_language_model:
@@ -180,7 +182,7 @@ class Thinker:
             text = self.codec.input_text(symbols)
             return Given({"targets": batch["targets"]}, text, symbols[-1])
         target = texts_of(self.codec.decode(tf.constant(batch["targets"])))[0]
-        inputs = {"inputs": batch["inputs"]}
+        inputs = {name: value for name, value in batch.items() if name != "targets"}
         text = self.codec.input_text(texts_of(self.codec.tokens(inputs)[0]))
         return Given(inputs, text, target, features.get("position_difficulty"))
 

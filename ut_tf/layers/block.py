@@ -127,7 +127,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         for name in self._norms():
             layer: Any = make_norm(norm_type, norm_epsilon, name=name, dtype=policy)
             if name.startswith("self_") and isinstance(self_attention, PositionMixing):
-                layer = PositionNorm(layer, name=name, dtype=policy)
+                layer = PositionNorm(layer, self_attention.mix_positions, name=name, dtype=policy)
             setattr(self, name, layer)
         for name in self._sublayers():
             setattr(self, f"{name}_dropout", Dropout(dropout, name=f"{name}_dropout", dtype=policy))
@@ -145,6 +145,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
     @property
     def remembers_only_keys(self) -> bool:
         """Whether later positions see a position only through the result of ``append``."""
+        if isinstance(self.self_attention, PositionMixing):
+            return False
         return self.transition is None or not self.transition.sees_neighbours
 
     def build(self, input_shape: Any) -> None:

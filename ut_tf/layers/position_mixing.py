@@ -79,15 +79,17 @@ class PositionNorm(keras.layers.Layer):  # type: ignore[misc]
     """A norm over the positions of each channel.
 
     Args:
-      norm: over the last axis, without weights.
+      norm: over the last axis; its weights, if it has any, are those of positions.
+      mix_positions: number of positions.
     """
 
-    def __init__(self, norm: Any, **kwargs: Any) -> None:
+    def __init__(self, norm: Any, mix_positions: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.norm = norm
+        self.mix_positions = mix_positions
 
     def build(self, input_shape: Any) -> None:
-        self.norm.build((input_shape[0], input_shape[-1], input_shape[1]))
+        self.norm.build((input_shape[0], input_shape[-1], self.mix_positions))
 
     def call(self, x: Any) -> Any:
         return _turned(self.norm(_turned(x)))

@@ -100,6 +100,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
     """Whether the encoder's positions are those of its inputs, not rows that it makes of them."""
     encoder_queries_are_positions: ClassVar[bool] = True
     """Whether the encoder's attention weights have a row for each position."""
+    num_puzzles: int = 0
+    """Puzzles that have a memory of their own, which the feature "puzzles" chooses; 0: none."""
 
     def __init__(self, network: Config | dict[str, Any], spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -411,7 +413,8 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             and length.
           **kwargs: what else the format takes.
         """
-        signature = export_signature(self.spec) if input_signature is None else input_signature
+        own = export_signature(self.spec, self.num_puzzles)
+        signature = own if input_signature is None else input_signature
         super().export(
             filepath, format=format, verbose=verbose, input_signature=signature, **kwargs
         )

@@ -7,12 +7,12 @@ import keras
 from ut_tf.problem_spec import ProblemSpec
 
 
-def export_signature(spec: ProblemSpec) -> list[dict[str, keras.InputSpec]]:
+def export_signature(spec: ProblemSpec, num_puzzles: int = 0) -> list[dict[str, keras.InputSpec]]:
     """The signature of a model for `spec`: int32 ids, any batch size, any length.
 
     "inputs" are [batch, length] (tokens) or [batch, rows, max_words] (facts), and absent in a
     language model; "targets" are [batch, target_length], and absent where the model has no
-    decoder.
+    decoder; "puzzles" are [batch], of a model with a memory for each of several (`num_puzzles`).
     """
     signature = {}
     if spec.inputs != "none":
@@ -20,4 +20,6 @@ def export_signature(spec: ProblemSpec) -> list[dict[str, keras.InputSpec]]:
         signature["inputs"] = keras.InputSpec(shape=shape, dtype="int32", name="inputs")
     if spec.targets == "tokens":
         signature["targets"] = keras.InputSpec(shape=(None, None), dtype="int32", name="targets")
+    if num_puzzles > 1:
+        signature["puzzles"] = keras.InputSpec(shape=(None,), dtype="int32", name="puzzles")
     return [signature]

@@ -82,7 +82,8 @@ def make_final_norm(config: Any, dtype: Any) -> Any:
     """Returns the norm that follows blocks whose sums have none, or that follows a recurrence as
     well; None where there is neither.
     """
-    wanted = config.norm in WITH_FINAL_NORM or getattr(config, "norm_after_recurrence", False)
+    shared = getattr(config, "norm_after_recurrence", False) and config.mix_layers_after
+    wanted = config.norm in WITH_FINAL_NORM or shared
     return make_named_norm(config, "final_norm", dtype) if wanted else None
 
 

@@ -56,6 +56,7 @@ class UniversalTransformer(AttentionModel):
         super().make_parts()
         # For calls without the number of the update, as in ``fit``.
         self.noise_seeds = keras.random.SeedGenerator() if self._draws_states else None
+        self.num_puzzles = self.network.num_puzzles if self.network.memory_tokens else 0
         if self.network.prediction_feedback:
             # At first there is none.
             policy = self.dtype_policy.name

@@ -206,7 +206,7 @@ def make_stack(
     recurrence = make_recurrence(config, **own, **options, with_final_norm=ends, name="recurrence")
     if not ends:
         after = make_layer_stack(config, config.mix_layers_after, name="after", **options)
-    between = config.norm_after_recurrence
+    between = config.norm_after_recurrence and not ends
     return MixedStack(recurrence, recurrent, before, after, between, name=name, dtype=dtype)
 
 

@@ -419,9 +419,7 @@ class Recurrence(OptionalOutputs, Composite):
 
     def _skips_halted(self, watch: Watch) -> bool:
         """Whether only active positions are computed; not where somebody watches all of them."""
-        if self.halting_compute == "dense" or watch:
-            return False
-        if self.exit_rule is not None and self.exit_rule.reads_q_values:
+        if self.halting_compute == "dense" or watch or self.q_head is not None:
             return False
         return can_skip_halted(self.recurrent_step, self.halting_unit) and not is_compiled_by_xla()
 
