@@ -17,6 +17,8 @@ from ut_tf.problems.reasoning.chomsky_tasks import TASKS
 from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
 
 PLACE = "_"
+# So many symbols has a string that asks for more than are wanted: "x=1".
+_SHORTEST = 3
 
 
 class Chomsky(StringTask):
@@ -61,22 +63,23 @@ class Chomsky(StringTask):
         self.selection_metric = (f"{MIDDLE}/accuracy", "max")
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
-        del width, split
+        del split
         drawn = random.Random(int(draws.integers(2**63)))
         texts = [self.task.draw(drawn, size) for size in sizes.tolist()]
-        return self._numbers([text + PLACE * self.task.places(len(text)) for text in texts])
+        texts = [text + PLACE * self.task.places(len(text)) for text in texts]
+        longest = max(width, _SHORTEST)
+        return self._numbers(texts, longest + self.task.places(longest))
 
     def solve(self, strings: Strings) -> Solved:
         characters = np.array([*self.symbols, " "])[strings]
         asked = ["".join(row).rstrip().rstrip(PLACE) for row in characters.tolist()]
         answers = [" " * len(text) + self.task.answer(text) for text in asked]
-        targets = self._numbers([text.ljust(strings.shape[1]) for text in answers])
+        targets = self._numbers(answers, strings.shape[1])
         lengths = np.array([len(text) for text in asked])
         return Solved(targets, np.broadcast_to(lengths[:, None], targets.shape))
 
-    def _numbers(self, texts: Sequence[str]) -> Strings:
-        """The symbols of texts by number, [texts, longest]; NOTHING where a blank is."""
-        width = max(map(len, texts))
+    def _numbers(self, texts: Sequence[str], width: int) -> Strings:
+        """The symbols of texts by number, [texts, width]; NOTHING at blanks and behind the ends."""
         codes = np.frombuffer("".join(text.ljust(width) for text in texts).encode(), np.uint8)
         table = np.full(128, NOTHING)
         table[[ord(symbol) for symbol in self.symbols]] = np.arange(len(self.symbols))

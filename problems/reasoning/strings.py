@@ -166,7 +166,8 @@ class StringTask(Problem):
         def batch(numbers: Any) -> dict[str, Any]:
             return {name: tf.gather(rows, numbers) for name, rows in tensors.items()}
 
-        return ExampleTable((strings >= 0).sum(1).astype(np.int32), batch)
+        lengths = (strings >= 0).sum(1).astype(np.int32)
+        return ExampleTable(lengths, batch, is_aligned=True)
 
     def difficulties(self, strings: Strings, solved: Solved) -> Mapping[str, Strings]:
         """Returns the features of difficulty; -1 where the algorithm does not find all answers."""

@@ -34,11 +34,14 @@ class ExampleTable:
         `batch`, to any length that is enough for all of them.
       is_padded: whether batches keep positions that are padding in every example: those of boards,
         whose inputs and targets have one size.
+      is_aligned: whether features of positions have the length of the inputs, also where the last
+        positions ask for nothing.
     """
 
     lengths: npt.NDArray[np.int32]
     batch: Callable[[Any], dict[str, Any]]
     is_padded: bool = False
+    is_aligned: bool = False
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -77,27 +80,31 @@ class ExampleTable:
 
         numbers = tf.data.Dataset.range(len(self), output_type=tf.int32)
         examples = numbers.batch(_BLOCK).map(self.batch).unbatch()
-        return examples if self.is_padded else examples.map(trim_example)
+        if self.is_padded:
+            return examples
+
+        def trimmed(features: dict[str, Any]) -> dict[str, Any]:
+            one = {name: value[tf.newaxis] for name, value in features.items()}
+            return {name: value[0] for name, value in self.trimmed(one).items()}
+
+        return examples.map(trimmed)
+
+    def trimmed(self, features: dict[str, Any]) -> dict[str, Any]:
+        """The features of a batch without the columns that are padding, if batches do so."""
+        return features if self.is_padded else trim_batch(features, self.is_aligned)
 
 
-def trim_example(features: dict[str, Any]) -> dict[str, Any]:
-    """The features of one example without the zeros (facts: the rows of zeros) at their end."""
-    import tensorflow as tf
-
-    return {
-        name: value[: _used(tf, value[tf.newaxis])] if value.shape.rank else value
-        for name, value in features.items()
-    }
-
-
-def trim_batch(features: dict[str, Any]) -> dict[str, Any]:
-    """The features of a batch without the columns (facts: rows) that are padding in every
-    example.
+def trim_batch(features: dict[str, Any], is_aligned: bool = False) -> dict[str, Any]:
+    """The features of a batch without the columns (facts: rows) that are padding in every example;
+    `is_aligned`: of the inputs.
     """
     import tensorflow as tf
 
+    def used(value: Any) -> Any:
+        return _used(tf, features["inputs"] if is_aligned else value)
+
     return {
-        name: value[:, : _used(tf, value)] if value.shape.rank > 1 else value
+        name: value[:, : used(value)] if value.shape.rank > 1 else value
         for name, value in features.items()
     }
 

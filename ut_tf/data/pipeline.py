@@ -30,7 +30,7 @@ from ut_tf.data.batch_plan import (
     plan_batches,
 )
 from ut_tf.data.example_pools import ExamplePools
-from ut_tf.data.example_table import ExampleTable, trim_batch
+from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError, marked
 from ut_tf.notices import worded
@@ -224,8 +224,7 @@ def _planned(
     # AutoGraph would rewrite the source of all that is called, which takes longer than the trace.
     @tf.autograph.experimental.do_not_convert
     def batch(index: Any) -> dict[str, Any]:
-        features = table.batch(numbers[ends[index] : ends[index + 1]])
-        features = features if table.is_padded else trim_batch(features)
+        features = table.trimmed(table.batch(numbers[ends[index] : ends[index + 1]]))
         features = {**features, WEIGHT: tf.ones([ends[index + 1] - ends[index]], tf.float32)}
         if full_shapes:
             features = _pad_length(features, bound_table[keys[index]])

@@ -263,6 +263,8 @@ def staged(lengths: Lengths, above: int, bounds: list[int], share: float) -> Len
 
 def _chosen(table: ExampleTable, numbers: Lengths) -> ExampleTable:
     places = tf.constant(numbers, tf.int32)
-    return ExampleTable(
-        table.lengths[numbers], lambda chosen: table.batch(tf.gather(places, chosen))
+    return dataclasses.replace(
+        table,
+        lengths=table.lengths[numbers],
+        batch=lambda chosen: table.batch(tf.gather(places, chosen)),
     )

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.problems.reasoning.test_string_tasks import rows
+from tests.problems.reasoning.test_string_tasks import NOWHERE, rows
+from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.chomsky import Chomsky
 from ut_tf.problems.reasoning.chomsky_tasks import TASKS
@@ -161,3 +162,13 @@ def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(UserError, match=r"`task`='sorting': expected one of even_pairs"):
         Chomsky("sorting")
     assert np.mean([task.level == "regular" for task in TASKS.values()]) == 4 / 15
+
+
+def test_batches_keep_the_places_behind_the_end_of_all_answers() -> None:
+    problem = Chomsky("stack_manipulation", 12, **FEW)
+    (judged,) = problem.evaluation_sets((12,))
+    for batch in eval_batches(problem, judged, NOWHERE, batch_examples=2):
+        assert batch["targets"].shape == batch["inputs"].shape
+    for example in problem.dataset("test", NOWHERE):
+        assert example["targets"].shape == example["inputs"].shape
+        assert example["inputs"].numpy().all()
