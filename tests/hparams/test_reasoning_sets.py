@@ -13,13 +13,18 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop
 
-# Ids and positions of each set's problem.
+# Ids and positions of each set's problem; of one whose steps grow with the length the mean length.
 SETS = {
     "ut_trm_sudoku4": (7, 16),
     "ut_trm_sudoku6": (9, 36),
     "ut_hrm_sudoku6": (9, 36),
     "ut_iterated_sudoku6": (9, 36),
     "ut_deep_thinking_prefix_sums": (4, 32),
+    "ut_prefix_sums": (4, 16),
+    "ut_parity": (4, 20),
+    "ut_s5": (122, 16),
+    "ut_p_hop": (7, 68),
+    "ut_maze": (7, 81),
 }
 
 
