@@ -29,7 +29,7 @@ from ut_tf.bin.frame.command import (
 from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import Flag, FlagError
 from ut_tf.bin.frame.readable_run import load_runs
-from ut_tf.data.beam import require_beam
+from ut_tf.data.apache_beam_runner import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
 from ut_tf.errors import UserError, counted
@@ -54,7 +54,7 @@ from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
-    from ut_tf.inference.beam_decoding import TranslatorRecipe
+    from ut_tf.inference.apache_beam_answers import TranslatorRecipe
     from ut_tf.inference.example_reader import Texts
     from ut_tf.inference.translator import Translator
     from ut_tf.run import Run
@@ -350,7 +350,7 @@ def _shards(values: Any) -> Shards:
 
 
 def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any) -> None:
-    from ut_tf.inference.beam_decoding import TranslatorRecipe, answer_on_beam
+    from ut_tf.inference.apache_beam_answers import TranslatorRecipe, answer_on_beam
 
     destination = absolute(values.decode_to_file)
     began = time.monotonic()

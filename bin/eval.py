@@ -240,7 +240,7 @@ def _judge(
 
 def _table(measured: CheckpointMeasurement) -> str:
     # Metrics import numpy, which --help need not wait for.
-    from ut_tf.tables.metrics_table import metrics_table
+    from ut_tf.tables.evaluation_table import metrics_table
 
     return metrics_table(
         measured.metrics,

@@ -19,7 +19,7 @@ from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
 from ut_tf.problems.babi.lines import questions
-from ut_tf.serving.rest import LONGEST_TIMEOUT, RefusedError, RestClient
+from ut_tf.serving.rest_client import LONGEST_TIMEOUT, RefusedError, RestClient
 from ut_tf.serving.rest_messages import ERROR, WARNING
 
 COMMAND = "ut-query"

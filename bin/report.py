@@ -18,8 +18,8 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
-from ut_tf.tables.filling import Report, make_report
 from ut_tf.tables.layout_files import paper_tables
+from ut_tf.tables.paper_report import Report, make_report
 from ut_tf.tables.report_text import as_csv, as_json, as_markdown
 from ut_tf.tables.runs import FoundRun, find_runs
 

@@ -24,7 +24,7 @@ from ut_tf.tables.kept_tables import KeptTables, written_anew
 from ut_tf.tables.kept_text import as_markdown
 from ut_tf.tables.layout_files import layout_of, read_tables
 from ut_tf.tables.record import ResultRecord, keep_records
-from ut_tf.tables.recording import RecordingOptions, records_of
+from ut_tf.tables.records_from_runs import RecordingOptions, records_of
 from ut_tf.tables.runs import FoundRun
 
 _COMMAND = "ut-report"
@@ -190,7 +190,7 @@ def _write_page(path: Path, kept: KeptTables) -> None:
 
 
 class _TypedCommands:
-    """``ut_tf.tables.recording.Commands`` in the words of this package."""
+    """``ut_tf.tables.records_from_runs.Commands`` in the words of this package."""
 
     def training(self, config: dict[str, Any], train_steps: int | None, warm_start: str) -> str:
         words = [

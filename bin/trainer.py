@@ -115,7 +115,7 @@ def _report(values: Any, result: Any) -> int:
     """Prints how the training ended and the next command; returns the exit status."""
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
-        from ut_tf.tables.metrics_table import metrics_table
+        from ut_tf.tables.evaluation_table import metrics_table
 
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
     if result.stopped_by == "signal":
@@ -137,7 +137,7 @@ def _evaluate(values: Any) -> int:
     check_checkpoint(run.output_dir, "best")
     import_tensorflow()
     from ut_tf.evaluation.evaluator import evaluate
-    from ut_tf.tables.metrics_table import metrics_table
+    from ut_tf.tables.evaluation_table import metrics_table
 
     with stdout_to_stderr():
         metrics = evaluate(run.prepare())

@@ -175,7 +175,7 @@ def _manifest(content: bytes, folder: Path) -> None:
 def _state(content: bytes, folder: Path) -> None:
     from ut_tf.storage.checkpoints import read_state
     from ut_tf.training.averaging import averaged_steps
-    from ut_tf.training.state import TrainingState
+    from ut_tf.training.progress_values import TrainingState
 
     checkpoint = folder / "checkpoints" / "step-00000120"
     checkpoint.mkdir(parents=True)
@@ -224,7 +224,7 @@ def _answers(content: bytes, _folder: Path) -> None:
 
     from ut_tf.bin.query import _line
     from ut_tf.notices import printable
-    from ut_tf.serving.rest import RestClient
+    from ut_tf.serving.rest_client import RestClient
 
     client = RestClient("localhost")
     reply = requests.Response()

@@ -21,7 +21,7 @@ from ut_tf.data.text.codec import Board, TextCodec, before_end
 from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, text_where
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
-from ut_tf.problems.reasoning.grids import SudokuSize
+from ut_tf.problems.reasoning.sudoku_grids import SudokuSize
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 BLANK = "."

@@ -28,9 +28,9 @@ from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.split_of import belong
 from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.codec import BLANK, BoardCodec
-from ut_tf.problems.reasoning.grids import turned_sums
 from ut_tf.problems.reasoning.rounds import Members, fill_singles, rows_and_columns
 from ut_tf.problems.reasoning.strings import Solved, Strings, StringTask
+from ut_tf.problems.reasoning.sudoku_grids import turned_sums
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 # Across: the left one is less, the right one is. Down: the upper one, the lower one.

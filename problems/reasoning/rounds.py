@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ut_tf.problems.reasoning.grids import SudokuSize
+from ut_tf.problems.reasoning.sudoku_grids import SudokuSize
 
 Members = npt.NDArray[np.float32]
 Rounds = npt.NDArray[np.int32]

@@ -3,9 +3,9 @@ cell.
 
 Ids: 2 is a blank cell, digit d is d + 2; there is no end. Every puzzle has one solution.
 
-How it works: puzzles are made once, with the patterns of ``grids.py`` divided among the splits, so
-that no solution of a test puzzle is that of a training puzzle with other digits. In every epoch the
-digits of each training puzzle are exchanged anew, as (seed, epoch) decide.
+How it works: puzzles are made once, with the patterns of ``sudoku_grids.py`` divided among the
+splits, so that no solution of a test puzzle is that of a training puzzle with other digits. In
+every epoch the digits of each training puzzle are exchanged anew, as (seed, epoch) decide.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import SudokuCodec, aligned_spec
-from ut_tf.problems.reasoning.grids import SudokuSize, dig, patterns
 from ut_tf.problems.reasoning.rounds import hardest, rounds_of_singles, units
+from ut_tf.problems.reasoning.sudoku_grids import SudokuSize, dig, patterns
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 PUZZLES_FILE = "puzzles.npz"

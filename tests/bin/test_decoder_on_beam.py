@@ -15,7 +15,7 @@ import pytest
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder
 from ut_tf.errors import UserError
-from ut_tf.inference import beam_decoding
+from ut_tf.inference import apache_beam_answers
 
 RUNNER = "runner=DirectRunner"
 needs_beam = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes 40 lines three shards."""
-    monkeypatch.setattr(beam_decoding, "_WINDOWS_OF_A_SHARD", 1)
+    monkeypatch.setattr(apache_beam_answers, "_WINDOWS_OF_A_SHARD", 1)
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def beamless(monkeypatch: pytest.MonkeyPatch) -> None:
             return self.made
 
     monkeypatch.setattr(decoder, "require_beam", lambda: None)
-    monkeypatch.setattr(beam_decoding, "run_on_beam", run)
-    monkeypatch.setattr(beam_decoding, "once_for_each_process", Shared)
+    monkeypatch.setattr(apache_beam_answers, "run_on_beam", run)
+    monkeypatch.setattr(apache_beam_answers, "once_for_each_process", Shared)
 
 
 def outputs(run_dir: Path, folder: Path, *flags: str) -> tuple[bytes, bytes]:
@@ -127,7 +127,7 @@ def test_a_job_keeps_its_checkpoint_and_its_paths(
         raise UserError("stopped.")
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(beam_decoding, "run_on_beam", run_and_stop)
+        stopped.setattr(apache_beam_answers, "run_on_beam", run_and_stop)
         assert decoder.main(on_beam) == 1
     assert len(list(tmp_path.glob("together.shards/output-*"))) == 1
     assert decoder.main([*on_beam, "--checkpoint=last"]) == 1
@@ -178,7 +178,7 @@ def test_only_what_is_written_is_said_to_be_unwritable(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "manifest.json")
 
     monkeypatch.delenv("UT_TF_TRACEBACK")
-    monkeypatch.setattr(beam_decoding, "manifest_digest", refused)
+    monkeypatch.setattr(apache_beam_answers, "manifest_digest", refused)
     assert "manifest.json cannot be used (Permission denied)" in told(file, tmp_path / "out")
 
 

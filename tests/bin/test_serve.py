@@ -17,7 +17,7 @@ import pytest
 from tests.bin.quick_commands import call_commands
 from tests.serving.process import Process
 from tests.web.servers import connection, exchange, request
-from ut_tf.serving.rest import RestClient
+from ut_tf.serving.rest_client import RestClient
 
 # It was exported once: a search takes seconds to trace.
 EXPORT = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "export"

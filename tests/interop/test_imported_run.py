@@ -19,9 +19,9 @@ from ut_tf.bin import exporter, import_run, insights, show, trainer
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.interop.hrm_trm import load_recursive, outer_steps
 from ut_tf.interop.huginn import load_huginn
 from ut_tf.interop.imported_run import import_checkpoint
-from ut_tf.interop.recursive import load_recursive, outer_steps
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights

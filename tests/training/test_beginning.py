@@ -18,7 +18,7 @@ from ut_tf.training.hooks.first_minute import FirstMinute
 from ut_tf.training.hooks.hook import Schedule
 from ut_tf.training.opening import Beginning, long_training, opening_lines
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.step_report import StepReport
 
 

@@ -16,7 +16,7 @@ from tests.search.models import random_model, random_transformer
 from tests.training.toy import mirrored, run_steps
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
-from ut_tf.interop.recursive import load_recursive
+from ut_tf.interop.hrm_trm import load_recursive
 from ut_tf.metrics.losses import stablemax_cross_entropy
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run

@@ -19,7 +19,7 @@ from ut_tf.storage import json_lines
 from ut_tf.storage.json_lines import objects
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
-from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.progress_values import TrainingState, Window
 from ut_tf.training.step_report import StepReport
 
 

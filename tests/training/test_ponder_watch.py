@@ -17,7 +17,7 @@ from ut_tf.training import trainer
 from ut_tf.training.hooks.hook import Schedule
 from ut_tf.training.hooks.ponder_watch import PonderWatch
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.progress_values import TrainingState, Window
 
 
 def told(times: list[float], max_steps: int = 6, **changes: Any) -> str:

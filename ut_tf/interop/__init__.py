@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ut_tf.interop.hrm_trm import load_recursive, outer_steps
     from ut_tf.interop.huginn import load_huginn
-    from ut_tf.interop.recursive import load_recursive, outer_steps
 
 __all__ = ["load_huginn", "load_recursive", "outer_steps"]
 

@@ -20,7 +20,7 @@ from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.factories import make_hparams, parse_problem_args
-from ut_tf.interop import huginn, recursive
+from ut_tf.interop import hrm_trm, huginn
 from ut_tf.interop.source import Source
 from ut_tf.interop.tensor2tensor_hparams import assignments
 from ut_tf.paths import expanded
@@ -28,7 +28,7 @@ from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.training.optimizer import Optimizer, make_optimizer
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.train_state import TrainState
 
 
@@ -45,8 +45,8 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    "trm": Kind(recursive.read_source, "ut_trm_sudoku6"),
-    "hrm": Kind(recursive.read_source, "ut_hrm_sudoku6"),
+    "trm": Kind(hrm_trm.read_source, "ut_trm_sudoku6"),
+    "hrm": Kind(hrm_trm.read_source, "ut_hrm_sudoku6"),
     "huginn": Kind(huginn.read_source, "huginn_tiny"),
 }
 

@@ -19,7 +19,7 @@ from ut_tf.errors import UserError
 from ut_tf.figures.curves import Curve, read_curves
 from ut_tf.storage.files import write_text
 from ut_tf.tables.record import ResultRecord
-from ut_tf.tables.recording import name_of_curve
+from ut_tf.tables.records_from_runs import name_of_curve
 
 FOLDER = "curves"
 MOST_LINES = 100

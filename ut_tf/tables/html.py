@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ut_tf.tables.filling import FilledTable, Report
+from ut_tf.tables.paper_report import FilledTable, Report
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.report_text import heading, notes_below, summary_lines, table_lines
 from ut_tf.tables.texts import RenderedTable, processor_text

@@ -7,7 +7,7 @@
     Table("lengths", lines=("task", "set"), figures=(Column("400", ("length_400/seq_acc",)),))
 
 A table of a publication has sources and published rows, and is filled from run directories
-(``ut_tf.tables.filling``). A table of kept records has lines (``ut_tf.tables.kept_lines``). A
+(``ut_tf.tables.paper_report``). A table of kept records has lines (``ut_tf.tables.kept_lines``). A
 metric "error > 5" counts the problems whose error is above 5.
 """
 

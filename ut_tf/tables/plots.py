@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ut_tf.figures.style import COLORS, PUBLISHED_COLOR, in_style, new_figure
 from ut_tf.tables.cells import Cell
-from ut_tf.tables.filling import FilledTable
 from ut_tf.tables.layout import Column
+from ut_tf.tables.paper_report import FilledTable
 from ut_tf.tables.report_text import printed_numbers
 
 _PANELS_PER_LINE = 4

@@ -22,8 +22,8 @@ from typing import Any
 
 from ut_tf.markdown import as_prose, as_table, one_line
 from ut_tf.tables.cells import Cell, Values, marks_of
-from ut_tf.tables.filling import FilledTable, Report, Row
 from ut_tf.tables.layout import LENGTH, NOTHING, Column
+from ut_tf.tables.paper_report import FilledTable, Report, Row
 from ut_tf.tables.summary import Summary
 from ut_tf.tables.texts import bounds, number, with_deviation
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ut_tf.data import beam
-from ut_tf.data.corpus import beam_encoding
+from ut_tf.data import apache_beam_runner
+from ut_tf.data.corpus import apache_beam_encoding
 from ut_tf.data.corpus.corpus import Corpus, CorpusSettings
 from ut_tf.data.corpus.encoded_pairs import read_shards
 from ut_tf.data.corpus.encoding import Filters, encode_chunk, encode_split, shard_file
@@ -113,7 +113,7 @@ def test_two_processes_write_what_one_writes(vocab_file: Path, tmp_path: Path) -
     importlib.util.find_spec("apache_beam") is None, reason="Apache Beam is not installed"
 )
 def test_beam_writes_what_one_process_writes(vocab_file: Path, tmp_path: Path) -> None:
-    from ut_tf.data.corpus.beam_encoding import encode_with_beam
+    from ut_tf.data.corpus.apache_beam_encoding import encode_with_beam
 
     filters = Filters(max_characters=19)
     counts = encode_split(PAIRS, tmp_path / "1", "train", vocab_file, filters, chunk=64)
@@ -135,10 +135,10 @@ def test_a_shard_that_beam_did_not_write_is_told_and_made_by_the_next_call(
             if number != 2 or options == "second":
                 work(number)
 
-    monkeypatch.setattr(beam_encoding, "require_beam", lambda: None)
-    monkeypatch.setattr(beam_encoding, "run_on_beam", run)
+    monkeypatch.setattr(apache_beam_encoding, "require_beam", lambda: None)
+    monkeypatch.setattr(apache_beam_encoding, "run_on_beam", run)
     encode = functools.partial(
-        beam_encoding.encode_with_beam, PAIRS, tmp_path, "train", vocab_file, None, chunk=64
+        apache_beam_encoding.encode_with_beam, PAIRS, tmp_path, "train", vocab_file, None, chunk=64
     )
     with pytest.raises(UserError, match=r"left 1 shard of train unwritten, first .*train-00002"):
         encode(options="first")
@@ -163,11 +163,11 @@ def test_a_pipeline_that_was_cancelled_is_an_error(
     steps = {name: lambda *_: None for name in ("Create", "Reshuffle", "Map")}
     module = SimpleNamespace(Pipeline=Pipeline, **steps)
     monkeypatch.setitem(sys.modules, "apache_beam", module)  # type: ignore[arg-type]
-    monkeypatch.setattr(beam, "require_beam", lambda: None)
-    monkeypatch.setattr(beam, "_parsed", lambda _: None)
+    monkeypatch.setattr(apache_beam_runner, "require_beam", lambda: None)
+    monkeypatch.setattr(apache_beam_runner, "_parsed", lambda _: None)
     refused = pytest.raises(UserError, match="ended as CANCELLED: what is finished is kept")
     with refused if state != "DONE" else contextlib.nullcontext():
-        beam.run_on_beam(print, [1], "runner=DirectRunner")
+        apache_beam_runner.run_on_beam(print, [1], "runner=DirectRunner")
 
 
 def test_beam_that_is_not_installed_is_named(monkeypatch: Any, tmp_path: Path) -> None:

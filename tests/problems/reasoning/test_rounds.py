@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ut_tf.problems.reasoning.grids import SudokuSize, dig, patterns
 from ut_tf.problems.reasoning.rounds import hardest, rounds_of_singles, units
+from ut_tf.problems.reasoning.sudoku_grids import SudokuSize, dig, patterns
 
 SIZES = [SudokuSize(2, 2), SudokuSize(2, 3)]
 

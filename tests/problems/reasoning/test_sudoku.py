@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.problems.reasoning.grids import SudokuSize, count_solutions, dig, patterns
 from ut_tf.problems.reasoning.sudoku import BLANK_ID, Sudoku
+from ut_tf.problems.reasoning.sudoku_grids import SudokuSize, count_solutions, dig, patterns
 
 SIZES = [SudokuSize(2, 2), SudokuSize(2, 3)]
 FEW: dict[str, Any] = {"train_puzzles": 60, "validation_puzzles": 20, "test_puzzles": 20}

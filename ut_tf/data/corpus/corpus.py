@@ -141,7 +141,7 @@ class Corpus:
           UserError: the text is not what it should be, or supports no vocabulary of that size.
         """
         if self._beam_options:
-            from ut_tf.data.beam import require_beam
+            from ut_tf.data.apache_beam_runner import require_beam
 
             require_beam()
         check_readable(files)
@@ -337,7 +337,7 @@ class Corpus:
             return encode_split(
                 pairs, self.folder, "train", self.vocab_file, filters, total, self._processes
             )
-        from ut_tf.data.corpus.beam_encoding import encode_with_beam
+        from ut_tf.data.corpus.apache_beam_encoding import encode_with_beam
 
         return encode_with_beam(
             pairs, self.folder, "train", self.vocab_file, filters, self._beam_options, total

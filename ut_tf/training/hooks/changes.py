@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 
 
 class Changes(Hook):

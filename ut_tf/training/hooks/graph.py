@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.logs import RunLog
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.step import TrainingStep
 
 

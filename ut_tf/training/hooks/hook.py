@@ -17,7 +17,7 @@ from __future__ import annotations
 import abc
 from typing import Literal
 
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 
 StoppedBy = Literal["train_steps", "early_stopping", "signal"]
 

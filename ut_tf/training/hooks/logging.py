@@ -6,7 +6,7 @@ from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.logs import RunLog
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.state import TrainingState, Window
+from ut_tf.training.progress_values import TrainingState, Window
 
 
 class Logging(Hook):

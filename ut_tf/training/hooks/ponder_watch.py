@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.state import TrainingState
+from ut_tf.training.progress_values import TrainingState
 
 _FEW_STEPS = 2
 # Of the mean, which few positions may pull away.

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from ut_tf.data.beam import require_beam, run_on_beam
+from ut_tf.data.apache_beam_runner import require_beam, run_on_beam
 from ut_tf.data.chunks import chunks
 from ut_tf.data.corpus.encoding import (
     CHUNK,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ut_tf.data.beam import once_for_each_process, run_on_beam
+from ut_tf.data.apache_beam_runner import once_for_each_process, run_on_beam
 from ut_tf.inference.shards import Given, Shards
 from ut_tf.inference.text_files import scored_lines, translated_lines
 from ut_tf.inference.translator import READ_AHEAD, Translator

@@ -17,8 +17,8 @@ import pytest
 
 from tests.serving.python_model import PythonModel, served
 from ut_tf.errors import UserError
-from ut_tf.serving import rest
-from ut_tf.serving.rest import RestClient
+from ut_tf.serving import rest_client
+from ut_tf.serving.rest_client import RestClient
 
 
 def upper(examples):
@@ -167,7 +167,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     ],
 )
 def test_a_server_that_sends_for_ever(monkeypatch, head, expected):
-    monkeypatch.setattr(rest, "LARGEST_ANSWER", 1_000_000)
+    monkeypatch.setattr(rest_client, "LARGEST_ANSWER", 1_000_000)
     sent = []
 
     def parts():

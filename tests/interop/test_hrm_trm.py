@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ut_tf.errors import UserError
-from ut_tf.interop.recursive import load_recursive, network_of, outer_steps
+from ut_tf.interop.hrm_trm import load_recursive, network_of, outer_steps
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive"
 # Of the first outer step, in parts of the array's largest absolute value.

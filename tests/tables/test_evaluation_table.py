@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ut_tf.metrics.sums import Group, group_title
-from ut_tf.tables.metrics_table import figure, metrics_table
+from ut_tf.tables.evaluation_table import figure, metrics_table
 
 
 @pytest.mark.parametrize(
