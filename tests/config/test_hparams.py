@@ -278,6 +278,10 @@ def test_resolve_fills_every_field_in():
         ("position_offset=random", "max_position_offset above 0"),
         ("memory_tokens=2,memory_positions=true", "memory_positions=True needs position=rotary"),
         ("memory_tokens=2,num_puzzles=1,puzzle_size=9999", "fills more than the memory"),
+        (
+            "halting=basic,halting_compute=compact,q_head=True",
+            "leaves out states that q_head=True reads",
+        ),
         ("step_encoding=learned,num_steps=4,eval_num_steps=5", "eval_num_steps=5 is more than"),
         (
             "position=learned,learned_positions=256,max_length=256,eval_position_offset=10",

@@ -323,6 +323,12 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f" recurrence={self.recurrence}: it needs a transition that sees its neighbours,"
                 " such as sepconv2d, and recurrence=basic, highway or skip"
             )
+        mistakes += [
+            f"halting_compute=compact leaves out states that {name}={getattr(self, name)} reads:"
+            " set halting_compute=auto"
+            for name in ("q_head", "prediction_feedback")
+            if self.halting_compute == "compact" and getattr(self, name)
+        ]
         answers_from_all = registry.halting_forms.attribute(self.halting, "trains_all_steps", False)
         if answers_from_all and self.mix_layers_after:
             mistakes.append(

@@ -189,9 +189,9 @@ class Recurrence(OptionalOutputs, Composite):
         if given.to_depth is None:
             depth = self._depth(given, training)
         else:
-            depth = self._to_depth(given, training, counts_all=not self._skips_halted(watch))
+            depth = self._to_depth(given, training, counts_all=not self._skips_halted(watch, given))
         carry = self._start(step, inputs, given)
-        if depth.halts and given.carry is None and self._skips_halted(watch):
+        if depth.halts and given.carry is None and self._skips_halted(watch, given):
             states, details = CompactLoop(step, loop_inputs).repeated(depth, carry, counted, mask)
         else:
             loop = WholeLoop(step, loop_inputs, watch)
@@ -417,9 +417,13 @@ class Recurrence(OptionalOutputs, Composite):
             )
         return EarlyExit(depth, rule, lambda outputs: head(finish(outputs)))
 
-    def _skips_halted(self, watch: Watch) -> bool:
-        """Whether only active positions are computed; not where somebody watches all of them."""
-        if self.halting_compute == "dense" or watch or self.q_head is not None:
+    def _skips_halted(self, watch: Watch, given: StackInputs) -> bool:
+        """Whether only active positions are computed; not where somebody watches all of them, or
+        others read more of a halted one than its state.
+        """
+        if self.halting_compute == "dense" or watch:
+            return False
+        if self.q_head is not None or given.feedback is not None:
             return False
         return can_skip_halted(self.recurrent_step, self.halting_unit) and not is_compiled_by_xla()
 
