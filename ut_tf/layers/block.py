@@ -134,7 +134,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
 
     @property
     def num_heads(self) -> int:
-        """Heads of the self-attention; 0: there is none."""
+        """Heads of the self-attention; 0: there is none, and there are no weights of it."""
         return 0 if self.self_attention is None else int(self.self_attention.num_heads)
 
     @property

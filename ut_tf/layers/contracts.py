@@ -158,7 +158,7 @@ class BlockLike(Protocol):
 
     Attributes:
       with_memory: whether it attends over an encoder's states.
-      num_heads: heads of the self-attention.
+      num_heads: heads of the self-attention; 0: it has no weights.
       remembers_only_keys: whether later positions read of a position nothing but keys and values.
       layers_per_step: how many layers it has, on the first axis of its attention weights and as
         entries of its cache and of the memory's keys and values; None: one, without that axis.

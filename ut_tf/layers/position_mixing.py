@@ -39,7 +39,8 @@ class PositionMixing(keras.layers.Layer):  # type: ignore[misc]
       (output like x, None in the place of attention weights).
     """
 
-    num_heads = 1
+    # It has no attention weights.
+    num_heads = 0
     qk_norm = False
 
     def __init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -61,6 +63,30 @@ def test_a_classifier_learns_by_compile_and_fit() -> None:
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], jit_compile=False)
     history = model.fit({"inputs": inputs}, labels, epochs=6, batch_size=64, verbose=0).history
     assert history["accuracy"][-1] > 0.95
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attention": False, "transition": "sepconv"},
+        {"attention": False, "transition": "sepconv2d", "halting": "basic"},
+        {"mix_positions": 4},
+        {"mix_positions": 4, "halting": "basic"},
+        {"mix_positions": 4, "recurrence_layers": 2},
+    ],
+)
+def test_blocks_without_attention_have_no_weights_of_it_and_see_other_positions(
+    options: dict[str, Any],
+) -> None:
+    network = UniversalTransformerConfig(**SMALL, position="none", **options)
+    model = UniversalTransformer(network, ProblemSpec("tokens", "aligned", 12, 12))
+    inputs = ids(2, 4)
+    answers, details = model({"inputs": inputs}, return_attention=True)
+    assert details.encoder.attention_weights is None
+    assert_close(model({"inputs": inputs}), answers, 1e-6)
+    changed = inputs.copy()
+    changed[:, 0] = 13 - changed[:, 0]
+    assert np.abs(model({"inputs": changed}) - answers)[:, 1].max() > 1e-4
 
 
 def test_nothing_to_read_is_an_error() -> None:

@@ -46,7 +46,7 @@ def can_skip_halted(step: RecurrentStep, halting: Halting) -> bool:
     return (
         reads_only_keys(step, halting)
         and isinstance(step.block, Block)
-        and step.block.self_attention is not None
+        and step.block.num_heads > 0
         and halting.works_incrementally
         and not step.coordinates.needs_all_positions
         and not _is_regularized(step)

@@ -71,7 +71,8 @@ class WholeLoop:
         self.step = step
         self.given = given
         self.watch = watch
-        parts = (0, 1) if step.block.with_memory else (0,)
+        has_weights = (bool(step.block.num_heads), step.block.with_memory)
+        parts = tuple(part for part in (0, 1) if has_weights[part])
         self.attention_parts = parts if watch.return_attention else ()
 
     def unrolled(self, depth: Depth, carry: Carry) -> tuple[Carry, list[Any]]:
@@ -156,7 +157,7 @@ class WholeLoop:
             attention = [
                 tf.reshape(part, tf.concat([[-1], tf.shape(part)[2:]], 0)) for part in attention
             ]
-        own, memory, *_ = [*attention, None, None]
+        own, memory = map(dict(zip(self.attention_parts, attention, strict=True)).get, (0, 1))
         return details._replace(attention_weights=own, memory_attention_weights=memory)
 
     @property
