@@ -52,8 +52,7 @@ def serve(
     numbers = tf.cumsum(tf.cast(is_free, tf.int32))
     taken, room = numbers[-1], tf.shape(queue["weight"])[0]
     sentence = "a batch was drawn for which the queue of rows had no room: ask `demand` before."
-    beyond = every["weight"][taken + room :]
-    tf.debugging.assert_less_equal(beyond, 0.0, marked(sentence))
+    tf.debugging.assert_less_equal(_count(every["weight"]) - taken, room, marked(sentence))
     rows = {name: tf.gather(value, tf.maximum(numbers - 1, 0)) for name, value in every.items()}
     rest = {name: tf.gather(value, taken + tf.range(room)) for name, value in every.items()}
     return rows, rest
@@ -63,7 +62,9 @@ def demand(queue: Mapping[str, Any], is_free: Any) -> Any:
     """Returns whether fewer rows wait than places are free, and whether another batch could find no
     room, as numbers, float32 [2].
     """
-    waiting = tf.math.count_nonzero(queue["weight"], dtype=tf.int32)
-    places = tf.math.count_nonzero(is_free, dtype=tf.int32)
-    most = (_BATCHES - 1) * tf.shape(is_free)[0]
-    return tf.cast(tf.stack([waiting < places, waiting > most]), tf.float32)
+    waiting, most = _count(queue["weight"]), (_BATCHES - 1) * tf.shape(is_free)[0]
+    return tf.cast(tf.stack([waiting < _count(is_free), waiting > most]), tf.float32)
+
+
+def _count(values: Any) -> Any:
+    return tf.math.count_nonzero(values, dtype=tf.int32)

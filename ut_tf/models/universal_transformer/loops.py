@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from ut_tf.ids import is_compiled_by_xla
 from ut_tf.layers.added_losses import LoopLosses
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView
@@ -166,6 +167,10 @@ class WholeLoop:
         for.
         """
         if not self.given.training or tf.executing_eagerly() or self.watch:
+            return False
+        if is_compiled_by_xla():
+            # It would take the values, not the shapes, of what the calls are given for constants,
+            # and compile every update anew.
             return False
         return self.step.steps_are_alike
 
