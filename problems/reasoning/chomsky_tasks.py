@@ -32,20 +32,24 @@ class Task(NamedTuple):
     """One of the tasks.
 
     Fields:
-      level: of the hierarchy, "regular", "context-free" (deterministic) or "context-sensitive".
       symbols: of the strings.
       answers: symbols of the answers.
       draw: makes a string of at most so many symbols, or the fewest that it needs.
       answer: what a string asks for.
-      places: the longest answer to a string of so many symbols.
+      length: of the longest answers, in those of the strings; rounded up.
+      more: symbols of these answers besides.
     """
 
-    level: str
     symbols: str
     answers: str
     draw: Callable[[random.Random, int], str]
     answer: Callable[[str], str]
-    places: Callable[[int], int]
+    length: float
+    more: int
+
+    def places(self, length: int) -> int:
+        """The longest answer to a string of so many symbols."""
+        return math.ceil(self.length * length) + self.more
 
 
 def _any_of(symbols: str, draws: random.Random, length: int) -> str:
@@ -189,7 +193,7 @@ def _of_numbers(sign: str, result: Callable[[list[int]], int], text: str) -> str
 
 def compute_sqrt(text: str) -> str:
     """The root of a binary number, rounded down, in half as many bits."""
-    return f"{math.isqrt(int(text, 2)):0{_half(len(text))}b}"
+    return f"{math.isqrt(int(text, 2)):0{math.ceil(len(text) / 2)}b}"
 
 
 def bucket_sort(text: str) -> str:
@@ -197,74 +201,35 @@ def bucket_sort(text: str) -> str:
     return "".join(sorted(text))
 
 
-def _half(length: int) -> int:
-    return (length + 1) // 2
-
-
-def _one(length: int) -> int:
-    del length
-    return 1
-
-
-def _as_many(length: int) -> int:
-    return length
-
-
-def _with_end(length: int) -> int:
-    return length + 1
-
-
-def _twice(length: int) -> int:
-    return 2 * length
-
-
 _bits = functools.partial(_any_of, _BITS)
-_REGULAR, _FREE, _SENSITIVE = "regular", "context-free", "context-sensitive"
-_OPERATORS = "+-()"
+_digits = functools.partial(_any_of, _DIGITS)
+_moves = functools.partial(_any_of, "".join(_MOVES))
+_summands = functools.partial(_two_numbers, "+")
+_factors = functools.partial(_two_numbers, "*")
 binary_addition = functools.partial(_of_numbers, "+", sum)
 binary_multiplication = functools.partial(_of_numbers, "*", math.prod)
+_SUMS, _WITH_END = _DIGITS + "+-()", _BITS + END
 TASKS = {
-    "even_pairs": Task(_REGULAR, _BITS, _BITS, _bits, even_pairs, _one),
+    # Regular.
+    "even_pairs": Task(_BITS, _BITS, _bits, even_pairs, 0, 1),
     "modular_arithmetic_simple": Task(
-        _REGULAR, _DIGITS + "+-*", _DIGITS, _flat_expression, modular_arithmetic_simple, _one
+        _DIGITS + "+-*", _DIGITS, _flat_expression, modular_arithmetic_simple, 0, 1
     ),
-    "parity_check": Task(_REGULAR, _BITS, _BITS, _bits, parity_check, _one),
-    "cycle_navigation": Task(
-        _REGULAR, "=+-", _DIGITS, functools.partial(_any_of, "=+-"), cycle_navigation, _one
-    ),
+    "parity_check": Task(_BITS, _BITS, _bits, parity_check, 0, 1),
+    "cycle_navigation": Task("".join(_MOVES), _DIGITS, _moves, cycle_navigation, 0, 1),
+    # Deterministic context-free.
     "stack_manipulation": Task(
-        _FREE, _BITS + "pab", _BITS + END, _stack_and_actions, stack_manipulation, _with_end
+        _BITS + "pab", _WITH_END, _stack_and_actions, stack_manipulation, 1, 1
     ),
-    "reverse_string": Task(_FREE, _BITS, _BITS, _bits, reverse_string, _as_many),
-    "modular_arithmetic": Task(
-        _FREE, _DIGITS + _OPERATORS, _DIGITS, _expression, modular_arithmetic, _one
-    ),
-    "solve_equation": Task(
-        _FREE, f"{_DIGITS}{_OPERATORS}{_UNKNOWN}=", _DIGITS, _equation, solve_equation, _one
-    ),
-    "duplicate_string": Task(_SENSITIVE, _BITS, _BITS, _bits, duplicate_string, _twice),
-    "missing_duplicate": Task(
-        _SENSITIVE, _BITS + _MISSING, _BITS, _twice_with_a_gap, missing_duplicate, _one
-    ),
-    "odds_first": Task(_SENSITIVE, _BITS, _BITS, _bits, odds_first, _as_many),
-    "binary_addition": Task(
-        _SENSITIVE,
-        _BITS + "+",
-        _BITS + END,
-        functools.partial(_two_numbers, "+"),
-        binary_addition,
-        _with_end,
-    ),
-    "binary_multiplication": Task(
-        _SENSITIVE,
-        _BITS + "*",
-        _BITS + END,
-        functools.partial(_two_numbers, "*"),
-        binary_multiplication,
-        _with_end,
-    ),
-    "compute_sqrt": Task(_SENSITIVE, _BITS, _BITS, _bits, compute_sqrt, _half),
-    "bucket_sort": Task(
-        _SENSITIVE, _DIGITS, _DIGITS, functools.partial(_any_of, _DIGITS), bucket_sort, _as_many
-    ),
+    "reverse_string": Task(_BITS, _BITS, _bits, reverse_string, 1, 0),
+    "modular_arithmetic": Task(_SUMS, _DIGITS, _expression, modular_arithmetic, 0, 1),
+    "solve_equation": Task(_SUMS + "x=", _DIGITS, _equation, solve_equation, 0, 1),
+    # Context-sensitive.
+    "duplicate_string": Task(_BITS, _BITS, _bits, duplicate_string, 2, 0),
+    "missing_duplicate": Task(_BITS + "?", _BITS, _twice_with_a_gap, missing_duplicate, 0, 1),
+    "odds_first": Task(_BITS, _BITS, _bits, odds_first, 1, 0),
+    "binary_addition": Task(_BITS + "+", _WITH_END, _summands, binary_addition, 1, 1),
+    "binary_multiplication": Task(_BITS + "*", _WITH_END, _factors, binary_multiplication, 1, 1),
+    "compute_sqrt": Task(_BITS, _BITS, _bits, compute_sqrt, 0.5, 0),
+    "bucket_sort": Task(_DIGITS, _DIGITS, _digits, bucket_sort, 1, 0),
 }
