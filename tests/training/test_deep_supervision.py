@@ -5,6 +5,7 @@ updates (tests/golden/recursive/trm_training).
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from ut_tf.interop.hrm_trm import load_recursive
 from ut_tf.metrics.losses import stablemax_cross_entropy
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
-from ut_tf.training.objective import Objective, make_objective
+from ut_tf.training.deep_supervision import HeldExamples
+from ut_tf.training.objective import Call, Objective, make_objective
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive" / "trm_training"
 ALIGNED = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
@@ -154,6 +156,21 @@ def test_exploration_keeps_rows_that_would_halt(share: float, least: list[int]) 
                 firsts[row] = number
     assert all(a >= b for a, b in zip(firsts, least, strict=True)) and max(firsts) <= 3
     assert share or firsts == [1] * 4
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_exploration_draws_every_number_of_updates_alike(share: float) -> None:
+    rows, most = 4000, 5
+    changes = f"supervision=deep,q_head=true,supervision_steps={most},halt_exploration={share}"
+    held = HeldExamples(None, make_hparams("ut_tiny", changes).training)
+    values = SimpleNamespace(q_values=tf.ones([rows, 2]), carry=())
+    for steps in range(1, most + 1):
+        features = {"steps": tf.fill([rows], steps - 1), "update": tf.constant([3, steps])}
+        call = Call(features, None, SimpleNamespace(encoder=values))
+        stay = rows - int(tf.math.count_nonzero(held.after(call)["halted"]))
+        # Of the explorers, those who drew one of steps + 1 to most from 2 to most.
+        chance = share * min((most - steps) / (most - 1), 1.0)
+        assert abs(stay - rows * chance) <= 4 * (rows * chance * (1 - chance)) ** 0.5
 
 
 def test_the_updates_of_the_original_code() -> None:
