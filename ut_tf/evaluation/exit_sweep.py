@@ -35,6 +35,7 @@ THRESHOLDS = {
     "state_difference": _RELATIVE,
     "acceleration": _RELATIVE,
     "entropy": _NATS,
+    "confidence": _RELATIVE,
     "kl": _NATS,
     "argmax_stable": _STEPS,
 }

@@ -91,7 +91,7 @@ FIELDS: dict[str, list[Any]] = {
     "recurrent_layer": ["none", "none", "gru"],
     "eval_exit": ["none"] * 9
     + ["state_difference", "acceleration", "entropy", "kl", "argmax_stable"]
-    + ["cosine", "kl_reverse", "minp_kl", "argmax_equal", "q"],
+    + ["cosine", "kl_reverse", "minp_kl", "argmax_equal", "confidence", "q"],
     "eval_exit_threshold": [0.03, 0.4, 3.0],
 }
 

@@ -41,6 +41,7 @@ RULES: dict[str, dict[str, Any]] = {
     "state_difference": {"eval_exit_threshold": 0.3},
     "acceleration": {"eval_exit_threshold": 0.4},
     "entropy": {"eval_exit_threshold": 0.03, "norm": "pre"},
+    "confidence": {"eval_exit_threshold": 0.9, "norm": "pre"},
     "kl": {"eval_exit_threshold": 0.03},
     "argmax_stable": {"eval_exit_threshold": 3.0, "norm": "pre"},
     "cosine": {"eval_exit_threshold": 0.05},
@@ -52,6 +53,7 @@ FIRST_POSSIBLE = {
     "state_difference": 1,
     "acceleration": 3,
     "entropy": 2,
+    "confidence": 1,
     "kl": 2,
     "cosine": 1,
     "kl_reverse": 1,
@@ -148,6 +150,14 @@ def test_equalities_are_one_less_than_equal_steps() -> None:
     logits = tf.one_hot([[0, 1], [0, 1], [2, 1], [2, 0], [2, 0], [2, 2]], 3)
     assert first_exits("argmax_equal", 2, logits) == first_exits("argmax_stable", 3, logits)
     assert first_exits("argmax_equal", 5, tf.zeros([8, 1, 3])) == [6]
+
+
+def test_confidence_is_the_lead_of_the_most_probable_answer() -> None:
+    none = [[1 / 3] * 3] * 2
+    shares = [none, [[0.5, 0.3, 0.2], [0.4, 0.35, 0.25]], [[0.8, 0.1, 0.1], [0.7, 0.3, 0.0]]]
+    logits = tf.math.log(tf.constant(shares) + 1e-9)
+    assert first_exits("confidence", 0.81, logits) == [1, 2]
+    assert first_exits("confidence", 0.59, logits) == [2, None]
 
 
 def test_the_same_argmax_some_steps_in_a_row() -> None:

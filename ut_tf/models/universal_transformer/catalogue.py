@@ -114,6 +114,11 @@ EXIT_RULES = {
         "the entropy of the answer hardly changes any more",
         attributes=_READS_LOGITS,
     ),
+    "confidence": Entry(
+        f"{_EXITS}:Confidence",
+        "the answer is far more probable than all others, CALM's",
+        attributes=_READS_LOGITS,
+    ),
     "kl": Entry(
         f"{_EXITS}:Divergence", "the answer hardly changes any more", attributes=_READS_LOGITS
     ),

@@ -163,6 +163,28 @@ class Entropy(ExitRule):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
+class Confidence(ExitRule):
+    """``eval_exit="confidence"``: 1 - (p₁ - p₂) < threshold, with the two highest probabilities of
+    the answer (CALM's softmax response, arXiv 2207.07061). Answers after few steps mean something
+    where training has a loss at each step.
+    """
+
+    reads_logits = True
+    default_threshold = 0.1
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        return tf.zeros_like(states[..., 0], tf.bool)
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del step, states
+        likely = tf.math.top_k(tf.nn.softmax(logits()), 2).values
+        return 1.0 - (likely[..., 0] - likely[..., 1]) < self.threshold, carried
+
+
+@keras.saving.register_keras_serializable("ut_tf")
 class Divergence(ExitRule):
     """``eval_exit="kl"``: KL(p_t ‖ p_(t-1)) < threshold, in nats, with p = softmax of the logits.
     The second step is the first that can be the last.
