@@ -297,3 +297,28 @@ def test_what_has_no_logits_for_a_position_is_told() -> None:
     recurrence = make_recurrence(network, causal=True)
     with pytest.raises(UserError, match="call the layer with the `head`"):
         recurrence(tf.zeros([1, 2, 8]), tf.ones([1, 2]), None, BlockContext())
+
+
+@rules
+def test_training_with_exits_ends_where_use_does(rule: str) -> None:
+    options = {"num_steps": DEPTH, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+    model = exiting(rule, train_exit=True, **options)
+    used_logits, times = used(model)
+    expected = tf.nn.log_softmax(used_logits)
+    scores = step_scores(model)
+    assert_close(scores[-1], expected, 1e-5)
+    # A position's answer stays from its exit on.
+    assert times.min() < DEPTH
+    for position, time in enumerate(times.astype(int)):
+        stays = scores[time - 1 :, position]
+        assert_close(stays, np.broadcast_to(scores[-1, position], stays.shape), 1e-5)
+    assert np.abs(step_scores(exiting(rule, **options))[-1] - expected).max() > 1e-3
+    with pytest.raises(UserError, match=r"^`train_exit` lets positions exit"):
+        model(WRITTEN, training=True)
+
+
+def step_scores(model: Any) -> Any:
+    """Log-probabilities [steps, positions, vocab_size] of a training with a loss at each step."""
+    features = {**WRITTEN, "every_step": np.array(1)}
+    _, details = model(features, training=True, return_details=True)
+    return np.asarray(details.decoder.step_scores)[:, COUNTED]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.layers.recurrence_details import RecurrenceDetails
-from ut_tf.models.universal_transformer.depth import Depth
+from ut_tf.models.universal_transformer.depth import Depth, EarlyExit
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.step import Carry, Trace
 
@@ -77,24 +78,52 @@ class EveryStep(Depth):
     Args:
       bound: the number of steps.
       final_state: as of ``Depth``.
+      exits: by whose rule positions keep their states from their exit on; None: all go on.
     """
 
+    def __init__(
+        self, bound: Any, final_state: Callable[[Carry], Any], exits: EarlyExit | None = None
+    ) -> None:
+        super().__init__(bound, final_state)
+        self.exits = exits
+
     def start(self, carry: Carry, counted: Any) -> Any:
-        del counted
         state = self.final_state(carry)
-        return tf.TensorArray(state.dtype, self.bound, element_shape=state.shape)
+        states = tf.TensorArray(state.dtype, self.bound, element_shape=state.shape)
+        if self.exits is None:
+            return states, ()
+        started = self.exits.start(carry, counted).carried
+        return states, (started, tf.zeros_like(counted, tf.bool))
 
     def after(
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Any
     ) -> tuple[Carry, Any, Any]:
-        del carry
-        return new, kept.write(index, self.final_state(new)), probability
+        states, exiting = kept
+        if self.exits is not None:
+            exiting, new = self._after_exits(index, carry, new, *exiting)
+        return new, (states.write(index, self.final_state(new)), exiting), probability
+
+    def _after_exits(
+        self, index: Any, carry: Carry, new: Carry, carried: Any, exited: Any
+    ) -> tuple[tuple[Any, Any], Carry]:
+        """Returns (what the rule carries and bool [batch, length] of the positions that have
+        exited; the carry with the states of those that had before the step).
+        """
+        rule, head = self.exits.rule, self.exits.head
+
+        def kept(before: Any, after: Any) -> Any:
+            shape = tf.concat([tf.shape(exited), tf.ones([tf.rank(after) - 2], tf.int32)], 0)
+            return tf.where(tf.reshape(exited, shape), before, after)
+
+        new = tf.nest.map_structure(kept, carry, new)
+        stops, carried = rule.check(index, new.state, carried, lambda: head(self.final_state(new)))
+        return (carried, tf.logical_or(exited, stops)), new
 
     def result(
         self, carry: Carry, kept: Any, counted: Any, mask: Any, taken: Any
     ) -> tuple[Any, RecurrenceDetails]:
         output, details = super().result(carry, (), counted, mask, taken)
-        states = kept.stack()
+        states = kept[0].stack()
         shares = tf.fill([self.bound], -math.log(self.bound))[:, None, None]
         return output, details._replace(
             step_states=tf.ensure_shape(states, [self.bound, *states.shape[1:]]),

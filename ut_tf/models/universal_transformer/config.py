@@ -263,6 +263,10 @@ class HaltingConfig(Config):
     """What the rule's value falls below, of argmax_stable the steps in a row; None: the rule's
     own.
     """
+    train_exit: bool = option(False, only_with=unless("eval_exit", "none"))
+    """Whether positions that exit keep their states in training, too, so that the others learn to
+    go on beside them; needs supervision=each.
+    """
 
     def mistakes(self) -> list[str]:
         """A bound of dynamic halting needs dynamic halting, and a number of steps is whole."""

@@ -132,6 +132,7 @@ def make_recurrence(
         levels=levels,
         q_head=_make_q_head() if config.q_head else None,
         exit_rule=make_exit_rule(config, with_position_outputs),
+        train_exit=config.train_exit,
         final_norm=make_final_norm(config, dtype) if with_final_norm else None,
         outer_norm=make_named_norm(config, "outer_norm", dtype) if config.outer_norm else None,
         name=name,

@@ -64,6 +64,7 @@ class Recurrence(OptionalOutputs, Composite):
       halting: when it stops.
       coordinates: what is added to the states, or concatenated with them, before each step.
       exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
+      train_exit: whether positions that exit by the rule keep their states in training, too.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       train_depth: ``TrainDepth`` that draws the depth in training, or None.
       injection: ``InputInjection`` of the inputs into what the block reads, or None.
@@ -105,6 +106,7 @@ class Recurrence(OptionalOutputs, Composite):
         halting: Halting,
         coordinates: Coordinates,
         exit_rule: ExitRule | None = None,
+        train_exit: bool = False,
         final_norm: Any = None,
         train_depth: TrainDepth | None = None,
         injection: InputInjection | None = None,
@@ -124,6 +126,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.coordinates = coordinates
         self.halting_unit = halting
         self.exit_rule = exit_rule
+        self.train_exit = train_exit
         self.final_norm = final_norm
         self.train_depth = train_depth
         self.injection = injection
@@ -260,12 +263,24 @@ class Recurrence(OptionalOutputs, Composite):
             without, with_gradient = tf.unstack(given.depth)
             return Drawn(without, with_gradient, bound, self._final_state)
         if training and given.every_step:
-            return EveryStep(bound, self._final_state)
+            return EveryStep(bound, self._final_state, self._train_exits(bound, given))
+        if training and self.train_exit:
+            raise UserError(
+                "`train_exit` lets positions exit in a training with a loss at each step: set"
+                " supervision=each, or leave it out."
+            )
         if training and self.train_depth is not None:
             return self._drawn(self.train_depth, given)
         if unit.dynamic and training and unit.trains_all_steps:
             return AllSteps(unit, bound)
         return self._in_use(bound, rule, given)
+
+    def _train_exits(self, bound: Any, given: StackInputs) -> EarlyExit | None:
+        """The depth by whose rule positions exit in training, too."""
+        if self.exit_rule is None or not self.train_exit:
+            return None
+        unit = UntilHalted(self.halting_unit, bound)
+        return self._exiting(unit, self.exit_rule, given.head, self.finish)
 
     def _in_use(self, bound: Any, rule: ExitRule | None, given: StackInputs) -> Depth:
         """The depth of a call, given its exit rule, where nothing is drawn and not all steps are
