@@ -153,7 +153,13 @@ def _takers(flag: str) -> str:
     """The problems of own files that take a flag, as --problem has them."""
     names = [
         name
-        for name in ("translate_files", "classify_files", "lm_files")
+        for name in (
+            "translate_files",
+            "classify_files",
+            "lm_files",
+            "aligned_files",
+            "pairs_files",
+        )
         if flag in registry.problems.file_arguments(name)
     ]
     return " or ".join(f"--problem={name}" for name in names)

@@ -97,10 +97,12 @@ class Futoshiki(StringTask):
         while len(lacking):
             shown = np.where(ranks[lacking] < counts[lacking, None], least[lacking], 0)
             filled, _ = self._filled(given[lacking], shown)
-            lacking = lacking[(filled < 0).any(1)]
-            # No sign is left that could help: a cell is given instead.
-            stuck = lacking[counts[lacking] >= pairs]
-            places = (given[stuck] < 0).argmax(1)
+            lacks = (filled < 0).any(1)
+            filled, lacking = filled[lacks], lacking[lacks]
+            # No sign is left that could help: a cell is given instead, of those that are not found.
+            has_all = counts[lacking] >= pairs
+            stuck = lacking[has_all]
+            places = np.where(filled[has_all] < 0, order[stuck], -1).argmax(1)
             given[stuck, places] = solutions[stuck, places]
             counts[lacking] += _ADDED
         return self._boards(given, np.where(ranks < counts[:, None], least, 0))

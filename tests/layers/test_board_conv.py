@@ -68,3 +68,11 @@ def test_what_is_no_board_is_refused() -> None:
 def test_positions_that_nothing_connects_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="attention=False leaves positions alone"):
         UniversalTransformerConfig(**{"transition": "sepconv2d", **options}, attention=False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"memory_tokens": 9}, {"attention": False, "mix_positions": 9}]
+)
+def test_what_contradicts_a_board_or_no_attention_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="set one of them"):
+        UniversalTransformerConfig(**{"transition": "sepconv2d", **options})

@@ -25,6 +25,8 @@ def depth_curves(sweep: DepthSweep) -> Any:
         axes[-1].set_ylabel("residual")
         if any(value > 0.0 for value in residuals):
             axes[-1].set_yscale("log")
+            axes[-1].yaxis.set_major_formatter("{x:g}")
+            axes[-1].yaxis.set_minor_formatter("")
         for axis in axes:
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter("{x:g}")

@@ -42,7 +42,7 @@ _COUNTS = (
     "halt_max_steps",
 )
 # Fields of their training, and ours.
-_TRAINING = {
+_TRAINING: dict[str, tuple[str, type]] = {
     "lr": ("learning_rate", float),
     "lr_warmup_steps": ("warmup_steps", int),
     "beta1": ("adam_beta1", float),
@@ -51,6 +51,8 @@ _TRAINING = {
     "ema_rate": ("average_decay", float),
     "global_batch_size": ("batch_size", int),
     "halt_exploration_prob": ("halt_exploration", float),
+}
+_PUZZLE_TRAINING: dict[str, tuple[str, type]] = {
     "puzzle_emb_lr": ("puzzle_learning_rate", float),
     "puzzle_emb_weight_decay": ("puzzle_weight_decay", float),
 }
@@ -231,15 +233,16 @@ def _training_of(arch: Mapping[str, Any], place: str) -> dict[str, Any]:
         "supervision_steps": arch["halt_max_steps"],
         "loss": "softmax" if loss_type == "softmax_cross_entropy" else "stablemax",
     }
-    for theirs, (ours, kind) in _TRAINING.items():
+    of_puzzles = bool(arch.get("puzzle_emb_lr") and _memory_size(arch))
+    if of_puzzles:
+        fields["puzzle_optimizer"] = "signsgd"
+    for theirs, (ours, kind) in (_TRAINING | (_PUZZLE_TRAINING if of_puzzles else {})).items():
         value = arch.get(theirs)
         if value is None:
             continue
         if type(value) not in (kind, int):
             raise UserError(f"{place}: {theirs}={value!r}, expected a number.")
         fields[ours] = kind(value)
-    if arch.get("puzzle_emb_lr") and _memory_size(arch):
-        fields["puzzle_optimizer"] = "signsgd"
     if arch.get("lr_min_ratio") == 1.0:
         fields["schedule"] = "constant"
     if arch.get("ema") is False:

@@ -17,7 +17,7 @@ TRANSITIONS = {
     "sepconv2d": Entry(
         "ut_tf.layers.board_conv:BoardConvTransition",
         "two separable convolutions over the 3 x 3 cells around each cell of a square board",
-        attributes={"sees_neighbours": True},
+        attributes={"sees_neighbours": True, "needs_board": True},
     ),
     "swiglu": Entry("ut_tf.layers.swiglu:SwiGLU", "a gated map (TRM, HRM, Huginn), no biases"),
 }

@@ -295,6 +295,9 @@ class SeparableConvTransition(TransitionFunction):
 
 
 def without_padding(x: Any, keep: Any) -> Any:
+    """Returns x [batch, length, channels] with zeros where keep [batch, length] is 0; None keeps
+    all.
+    """
     return x if keep is None else x * tf.cast(keep, x.dtype)[..., None]
 
 

@@ -102,15 +102,12 @@ def test_parts_of_an_answering_encoder_are_refused_beside_a_decoder(inputs: str)
     network = UniversalTransformerConfig(
         hidden_size=8,
         num_heads=2,
-        mix_positions=5,
         q_head=True,
         position="none",
         attention=False,
         transition="sepconv",
     )
-    with pytest.raises(
-        UserError, match=r"attention=False is of an.*mix_positions=5 is of an.*q_head=True is of an"
-    ):
+    with pytest.raises(UserError, match=r"attention=False is of an.*q_head=True is of an"):
         UniversalTransformer(network, spec)
 
 

@@ -109,14 +109,20 @@ class EveryStep(Depth):
         """Returns (what the rule carries and bool [batch, length] of the positions that have
         exited; the carry with the states of those that had before the step).
         """
-        rule, head = self.exits.rule, self.exits.head
+        exits = self.exits
+        assert exits is not None
 
         def kept(before: Any, after: Any) -> Any:
             shape = tf.concat([tf.shape(exited), tf.ones([tf.rank(after) - 2], tf.int32)], 0)
             return tf.where(tf.reshape(exited, shape), before, after)
 
         new = tf.nest.map_structure(kept, carry, new)
-        stops, carried = rule.check(index, new.state, carried, lambda: head(self.final_state(new)))
+
+        def logits() -> Any:
+            assert exits.head is not None
+            return exits.head(self.final_state(new))
+
+        stops, carried = exits.rule.check(index, new.state, carried, logits)
         return (carried, tf.logical_or(exited, stops)), new
 
     def result(

@@ -327,6 +327,17 @@ class UniversalTransformerConfig(HaltingConfig, RecurrenceConfig, AttentionModel
                 f" recurrence={self.recurrence}: it needs a transition that sees its neighbours,"
                 " such as sepconv2d, and recurrence=basic, highway or skip"
             )
+        needs_board = registry.transitions.attribute(self.transition, "needs_board", False)
+        if needs_board and self.memory_tokens:
+            mistakes.append(
+                f"memory_tokens={self.memory_tokens} stand in front of the cells, and"
+                f" transition={self.transition} takes all positions for a board: set one of them"
+            )
+        if not self.attention and self.mix_positions:
+            mistakes.append(
+                f"mix_positions={self.mix_positions} takes the place of attention, and"
+                " attention=False leaves it out: set one of them"
+            )
         mistakes += [
             f"halting_compute=compact leaves out states that {name}={getattr(self, name)} reads:"
             " set halting_compute=auto"
