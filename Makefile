@@ -16,11 +16,12 @@ resumable = trap : INT; $(BIN)/$(1) || { status=$$?; test $$status -ne 130 || ec
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo test slow-test mutants faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
+.PHONY: help demo demo-sudoku test slow-test mutants faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
+	@echo "make demo-sudoku  trains on Sudoku with 4 digits instead, in about four minutes, and opens a page that shows boards step by step"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
 	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
@@ -50,6 +51,19 @@ demo: $(VENV)/.installed
 	@echo 'Above: the percentage of wrong answers by number of supporting facts, the mean steps (ponder time) of questions and of facts, and three test'
 	@echo 'stories with a bar for the steps of each fact and of the question. demo/think.html, which needs no network, shows every step of these stories.'
 	@echo 'Next: source $(BIN)/activate; ut-show --output_dir=demo/run; then type facts and a question of your own.'
+
+SUDOKU_TRAINER := ut-trainer --problem=sudoku_4x4 --hparams_set=ut_exit_sudoku4 --hparams=train_steps=1000 \
+	--output_dir=demo/sudoku --data_dir=demo/data --tmp_dir=demo/downloads
+SUDOKU_SHOW := ut-show --output_dir=demo/sudoku --examples=3 --html=demo/sudoku.html
+
+demo-sudoku: $(VENV)/.installed
+	@echo 'Sudoku with 4 digits; a cell stops once it is sure. This takes about four minutes on two cores.'
+	@echo '$$ $(SUDOKU_TRAINER)'
+	@$(call resumable,$(SUDOKU_TRAINER))
+	@echo '$$ $(SUDOKU_SHOW)'
+	@$(BIN)/$(SUDOKU_SHOW)
+	@echo
+	@echo 'Does it think as long as it should?  source $(BIN)/activate; ut-eval --output_dir=demo/sudoku --by_difficulty'
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
