@@ -53,8 +53,7 @@ class Mazes(StringTask):
     symbols = SYMBOLS
     size_word = "side"
     unit = "cell"
-    # All mazes of side 5 are one, turned: a single split would have it.
-    min_size = 7
+    min_size = 5
     method = "aligned_valid"
     # There are as many groups as rounds, of a few mazes each.
     group_by = None

@@ -147,7 +147,7 @@ class _Network:
             flat = [None if part is None else next(parts) for part in tf.nest.flatten(self._form)]
             encoded = tf.nest.pack_sequence_as(self._form, flat)
         states, details = model.decode(_targets(symbols), encoded, CallOptions())
-        logits = model.answer(model.token_logits, states, details)
+        logits, _ = model.answer(model.token_logits, states, details)
         return {"logits": tf.cast(logits[:, -1], tf.float32)}
 
     def _classify(self, inputs: Any) -> dict[str, Any]:
