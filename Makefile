@@ -21,7 +21,7 @@ DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html -
 
 help:
 	@echo "make demo       installs into $(VENV), trains on simulated stories, evaluates and shows some; everything it writes is below demo/"
-	@echo "make demo-sudoku  trains on Sudoku with 4 digits instead, in about four minutes, and opens a page that shows boards step by step"
+	@echo "make demo-sudoku  trains on Sudoku with 4 digits instead, in about three minutes, and opens a page that shows boards step by step"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
 	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
@@ -57,7 +57,7 @@ SUDOKU_TRAINER := ut-trainer --problem=sudoku_4x4 --hparams_set=ut_exit_sudoku4 
 SUDOKU_SHOW := ut-show --output_dir=demo/sudoku --examples=3 --html=demo/sudoku.html
 
 demo-sudoku: $(VENV)/.installed
-	@echo 'Sudoku with 4 digits; a cell stops once it is sure. This takes about four minutes on two cores.'
+	@echo 'Sudoku with 4 digits; a cell stops once it is sure. This takes about three minutes on two cores.'
 	@echo '$$ $(SUDOKU_TRAINER)'
 	@$(call resumable,$(SUDOKU_TRAINER))
 	@echo '$$ $(SUDOKU_SHOW)'

@@ -31,6 +31,7 @@ from ut_tf.bin.frame.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
 from ut_tf.data.text.utf8 import readable, surrogate_in
 from ut_tf.errors import UserError
+from ut_tf.figures.style import check_installed
 from ut_tf.inference.text_files import input_lines, read_input
 from ut_tf.insights.story_lines import stories
 from ut_tf.notices import printable, warn
@@ -328,6 +329,8 @@ def _check(values: Any) -> None:
         raise FlagError(f"--html={values.html}: expected a name that ends in .html.")
     if values.animate and Path(values.animate).suffix.lower() != ".gif":
         raise FlagError(f"--animate={values.animate}: expected a name that ends in .gif.")
+    if values.animate:
+        check_installed()
     if values.input is not None and values.input_file:
         raise FlagError("--input and --input_file each say what to read: give one of them.")
 

@@ -152,15 +152,7 @@ _TARGETS = {"classify_files": "labels"}
 def _takers(flag: str) -> str:
     """The problems of own files that take a flag, as --problem has them."""
     names = [
-        name
-        for name in (
-            "translate_files",
-            "classify_files",
-            "lm_files",
-            "aligned_files",
-            "pairs_files",
-        )
-        if flag in registry.problems.file_arguments(name)
+        name for name in registry.problems.names() if flag in registry.problems.file_arguments(name)
     ]
     return " or ".join(f"--problem={name}" for name in names)
 

@@ -48,7 +48,7 @@ def test_a_gif_has_a_frame_for_each_step_and_one_before(tmp_path: Path) -> None:
             sizes.append(frames.size)
     assert sizes[1][0] == 2 * sizes[0][0] and sizes[1][1] == sizes[0][1]
     with pytest.raises(UserError, match=r"cannot be written"):
-        save_animation(board_steps(example()), tmp_path / "nowhere" / "board.gif")
+        save_animation(board_steps(example()), tmp_path / "alone.gif" / "board.gif")
 
 
 def test_what_has_no_board_is_refused() -> None:

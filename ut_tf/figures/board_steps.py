@@ -11,6 +11,7 @@ known algorithm, one round a step, where the problem has features of difficulty.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ut_tf.errors import UserError
-from ut_tf.figures.style import in_style, new_figure
+from ut_tf.figures.style import in_style, new_figure, write
 
 _PANEL = 3.2, 3.5
 _DPI = 80
@@ -95,7 +96,6 @@ def save_animation(steps: BoardSteps, path: Path) -> None:
       UserError: matplotlib is missing, or the file cannot be written.
     """
     figure, axes = new_figure(columns=1 if steps.rounds is None else 2, panel=_PANEL)
-    # Made of the same package as matplotlib's own animations.
     from PIL import Image
 
     frames = []
@@ -107,14 +107,10 @@ def save_animation(steps: BoardSteps, path: Path) -> None:
             figure.set_dpi(_DPI)
             frames.append(Image.fromarray(_pixels(figure)).quantize(64))
     durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST_MILLISECONDS]
-    try:
-        frames[0].save(
-            path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True
-        )
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror or error}; name another place."
-        ) from error
+    image = io.BytesIO()
+    options = {"save_all": True, "append_images": frames[1:], "duration": durations, "loop": 0}
+    frames[0].save(image, format="GIF", optimize=True, **options)
+    write(path, image.getvalue())
 
 
 def _pixels(figure: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.packages import check_package
-from ut_tf.storage.files import write_bytes, write_text
+from ut_tf.storage.files import write_bytes
 
 COLORS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5aa6", "#b8860b", "#4a9a9e", "#6b6b6b", "#d17ba5")
 PUBLISHED_COLOR = "#9a9a9a"
@@ -113,14 +113,20 @@ def save(figure: Any, path: Path) -> list[Path]:
     named = path.suffix in (".svg", ".png")
     files = [path] if named else [path.with_name(f"{path.name}{end}") for end in (".svg", ".png")]
     for file in files:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if file.suffix == ".svg":
-                write_text(file, as_svg(figure))
-            else:
-                write_bytes(file, as_png(figure))
-        except OSError as error:
-            raise UserError(
-                f"{file} cannot be written: {error.strerror or error}; name another place."
-            ) from error
+        write(file, as_svg(figure).encode() if file.suffix == ".svg" else as_png(figure))
     return files
+
+
+def write(file: Path, image: bytes) -> None:
+    """Writes an image, and the folders that it is to be in.
+
+    Raises:
+      UserError: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, image)
+    except OSError as error:
+        raise UserError(
+            f"{file} cannot be written: {error.strerror or error}; name another place."
+        ) from error

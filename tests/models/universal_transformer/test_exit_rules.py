@@ -317,6 +317,15 @@ def test_training_with_exits_ends_where_use_does(rule: str) -> None:
         model(WRITTEN, training=True)
 
 
+def test_exits_in_training_are_those_of_the_stack_that_answers() -> None:
+    model = exiting("confidence", SPEC, train_exit=True)
+    model({**FEATURES, "every_step": np.array(1)}, training=True)
+    with pytest.raises(UserError, match="train_exit=True belongs to a whole model"):
+        UniversalTransformerEncoder(
+            hidden_size=8, num_heads=2, eval_exit="state_difference", train_exit=True
+        )
+
+
 def step_scores(model: Any) -> Any:
     """Log-probabilities [steps, positions, vocab_size] of a training with a loss at each step."""
     features = {**WRITTEN, "every_step": np.array(1)}

@@ -97,6 +97,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             "position_separator",
             "position_digits",
             "steps_per_position",
+            "train_exit",
         ):
             if value := getattr(self.network, name):
                 raise UserError(

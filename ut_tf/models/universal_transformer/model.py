@@ -65,6 +65,11 @@ class UniversalTransformer(AttentionModel):
             self.feedback.build((None, self.spec.target_vocab_size))
 
     def call_features(self, features: dict[str, Any], training: bool) -> dict[str, Any]:
+        if training and self.network.train_exit and "every_step" not in features:
+            raise UserError(
+                "`train_exit` lets positions exit in a training with a loss at each step: set"
+                " supervision=each, or leave it out."
+            )
         restarts = self.network.eval_restarts
         if training or restarts == 1 or "restart" in features:
             return features

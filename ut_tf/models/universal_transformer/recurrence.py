@@ -264,11 +264,6 @@ class Recurrence(OptionalOutputs, Composite):
             return Drawn(without, with_gradient, bound, self._final_state)
         if training and given.every_step:
             return EveryStep(bound, self._final_state, self._train_exits(bound, given))
-        if training and self.train_exit:
-            raise UserError(
-                "`train_exit` lets positions exit in a training with a loss at each step: set"
-                " supervision=each, or leave it out."
-            )
         if training and self.train_depth is not None:
             return self._drawn(self.train_depth, given)
         if unit.dynamic and training and unit.trains_all_steps:
