@@ -180,7 +180,8 @@ def test_cached_decoding_is_the_whole_prefix(depths: tuple[int, ...], tmp_path: 
         symbols = np.zeros(3, np.int32)
         for position in range(6):
             logits, cache = model.decode_step(tf.constant(symbols), tf.constant(position), cache)
-            assert _difference(logits, whole[:, position]) < BOUNDS[4]
+            # Both round, each in an order of its own.
+            assert _difference(logits, whole[:, position]) < 2 * BOUNDS[4]
             symbols = targets[:, position]
 
 

@@ -35,6 +35,10 @@ QUICK_DECODING = ("lstm", "transformer_subwords", "ut_halting_reverse", "ut_opti
 QUICK_TRAINING = ("ut_facts",)
 QUICK_EVALUATION = ("memn2n",)
 
+# One string of the 50 hangs on the last bits: a change of the weights by 1e-6 of themselves decides
+# it the other way, and so does a processor with AVX2 alone.
+TIES = {"ut_halting_reverse": {"length_6/char_acc": 0.72, "length_6/seq_acc": 0.54}}
+
 
 def _slow_but(quick: tuple[str, ...], names: list[str]) -> list[Any]:
     return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in names]
@@ -147,7 +151,8 @@ def test_the_model_writes_the_same_outputs(name: str, load: Any) -> None:
 def test_evaluation_gives_the_same_metrics(name: str, load: Any) -> None:
     expected = _expected(name)["evaluation"]
     metrics = ut_tf.evaluate(load(name).prepare(), lengths=expected["lengths"])
-    assert metrics == pytest.approx(expected["metrics"], rel=1e-5)
+    known = (expected["metrics"], TIES.get(name, expected["metrics"]))
+    assert any(metrics == pytest.approx(one, rel=1e-5) for one in known)
 
 
 @pytest.mark.parametrize("name", _slow_but(QUICK_TRAINING, TRAINED))
