@@ -100,7 +100,7 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
 
 
 def test_a_split_in_pools_is_read_whole_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = toy_run(tmp_path, **STAGED).hparams.training
     arguments = (ToyCopy(), tmp_path, training, 1, 1)
