@@ -79,7 +79,8 @@ FLAGS = (
     Flag(
         "grid",
         "Hyperparameters with + between their values, name=value+value with commas between; every"
-        " combination is a run, and a row of the table.",
+        " combination is a run, and a row of the table. A / stands between grids; an empty one is"
+        " the set as it is.",
         "What",
         default="",
         shown_default="those of the sets",
@@ -239,7 +240,8 @@ def cells_of(values: Any) -> list[Cell]:
 
 def _points(words: Sequence[str]) -> list[str]:
     points = expand_points(words[0])
-    _check_rows(parse_assignments(points[0])[0])
+    for point in points:
+        _check_rows(parse_assignments(point)[0])
     return points
 
 

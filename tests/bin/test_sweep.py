@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -109,6 +110,20 @@ def test_what_has_no_effect_is_told_once(tmp_path, capsys):
     assert sweep.main([*GRID, f"--output_dir={tmp_path / 'out'}", "--dry_run", "--", options]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: act_epsilon=0.02 has no effect with halting=none, only with")
+
+
+SWEEPS = sorted((Path(__file__).parents[2] / "results" / "sweeps").glob("*.flags"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", SWEEPS, ids=lambda file: file.stem)
+def test_the_sweeps_beside_the_results_can_be_run(file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sweep.main(["--dry_run", f"--flagfile={file}"]) == 0
+    out, err = capsys.readouterr()
+    assert "no effect" not in err
+    trained = [line for line in out.splitlines() if line.startswith("ut-trainer")]
+    assert len(set(trained)) == len(trained) >= 9
 
 
 def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):

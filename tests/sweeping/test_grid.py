@@ -57,6 +57,7 @@ def test_every_combination_of_values_is_a_point_and_names_a_run():
     ]
     assert expand_points("learning_rate=1e+2+3") == ["learning_rate=1e+2", "learning_rate=3"]
     assert expand_points("") == [""]
+    assert expand_points("/a=1,b=2+3/a=1,b=3") == ["", "a=1,b=2", "a=1,b=3"]
     cells = make_cells(["a"], ["x"], [1, 2], points[:1])
     assert [cell.name for cell in cells] == [
         "a-x-dropout=0.1-num_steps=4-seed1",

@@ -6,6 +6,7 @@ has come.
     expand_names(["babi_qa_task{1..20}_10k"])        # babi_qa_task1_10k ... babi_qa_task20_10k
     expand_numbers(["1..3,7"])                       # 1, 2, 3, 7
     expand_points("dropout=0.1+0.3,num_steps=4")     # dropout=0.1,num_steps=4 and dropout=0.3,...
+    expand_points("/supervision=each,norm=sandwich")  # the set as it is, and with both
     cells = make_cells(problems, hparams_sets, seeds, points)
     Progress(folder).reached(cells[0], flags, [])    # "finished", "trained" or None
 
@@ -77,11 +78,16 @@ def make_cells(
 
 
 def expand_points(text: str) -> list[str]:
-    """Every combination of the values in "name=value+value,name=value".
+    """Every combination of the values in "name=value+value,name=value", for each of the grids
+    between which a / stands; an empty one is the set as it is.
 
     Raises:
       ValueError: a part is no such assignment, or a value is none that can name a folder.
     """
+    return list(dict.fromkeys(point for grid in text.split("/") for point in _points(grid)))
+
+
+def _points(text: str) -> list[str]:
     assignments, mistakes = parse_assignments(text)
     if mistakes:
         raise ValueError(mistakes[0])
