@@ -2,8 +2,6 @@
 installed inside ut_tf.
 """
 
-from __future__ import annotations
-
 from setuptools import find_packages, setup
 
 FOLDERS = {

@@ -11,8 +11,6 @@ links. With --resume it runs once more, stopped in the middle and resumed, and t
 compared. The last line on standard output is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

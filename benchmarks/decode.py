@@ -11,8 +11,6 @@ on standard output is JSON with all numbers. They mean something on an idle mach
 those of a machine with the same flags: see measuring.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import importlib.util

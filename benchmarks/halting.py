@@ -13,8 +13,6 @@ same probability at every step. The two take turns; the medians count. `ideal` i
 time as a share of the steps. The last line on standard output is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import math

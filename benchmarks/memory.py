@@ -9,8 +9,6 @@ that at the length before: where the length doubles, 2 is linear and 4 quadratic
 standard output is JSON. Times mean something on an idle machine only, ratios on most.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

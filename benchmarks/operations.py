@@ -9,8 +9,6 @@ The executor, Python and reading batches take what is left of a step's processor
 measured without the profiler. Flags are those of train.py; the last line printed is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

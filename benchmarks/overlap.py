@@ -13,8 +13,6 @@ among these; questions for validation are counted as well. ``make results`` writ
 the figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

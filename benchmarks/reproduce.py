@@ -13,8 +13,6 @@ exit status is 1. Without a stored interval the two figures are printed alone. A
 number of threads sums in another order: seeds then give other figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

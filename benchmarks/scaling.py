@@ -9,8 +9,6 @@ process and its cores; workers are processes that talk over the loopback interfa
 sockets count the bytes. The last line printed is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

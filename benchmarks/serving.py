@@ -10,8 +10,6 @@ A line of examples.jsonl is {"inputs": "Two dogs run."}. Each client sends one e
 other, each in a request of its own, over one connection. The last line on standard output is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

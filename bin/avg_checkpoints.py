@@ -4,8 +4,6 @@ checkpoints.
 ``ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5``
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

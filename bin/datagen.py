@@ -3,8 +3,6 @@
 ``ut-datagen --problem=babi_qa``
 """
 
-from __future__ import annotations
-
 import fnmatch
 import shlex
 import sys

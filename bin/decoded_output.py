@@ -1,7 +1,5 @@
 """The answers that a command writes: a line each, at once, to a file or to standard output."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys

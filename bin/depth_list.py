@@ -1,7 +1,5 @@
 """Lists of recurrent depths as a user writes them: "1,2,4..512", "1..32", "1,2,3,8"."""
 
-from __future__ import annotations
-
 import re
 
 from ut_tf.bin.frame.flags import FlagError

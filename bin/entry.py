@@ -4,8 +4,6 @@ it, and while Python ends.
 Nothing that takes time is imported here, since Ctrl-C is a trace until a command's function runs.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The sweeps of ut-eval: a run under exit rules, at recurrent depths, and by difficulty."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import textwrap

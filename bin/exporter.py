@@ -4,8 +4,6 @@ a saved model; needs nothing but the run directory.
 ``ut-exporter --output_dir=runs/translate_ende-ut_base --export_dir=exports/ende``
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

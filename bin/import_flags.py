@@ -1,7 +1,5 @@
 """What ut-import and ut-import-t2t share: the flags of an imported run, and the import itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf import registry

@@ -4,8 +4,6 @@
 --problem_args=folder=data/sudoku-extreme --output_dir=runs/imported``
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from typing import Any

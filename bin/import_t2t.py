@@ -4,8 +4,6 @@
 ``ut-import-t2t --t2t_dir=t2t_train/reverse --output_dir=runs/imported``
 """
 
-from __future__ import annotations
-
 import sys
 
 from ut_tf.bin.frame import flags

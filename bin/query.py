@@ -3,8 +3,6 @@
 ``ut-query --server=http://localhost:8501 --model_name=ende < lines.txt``
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

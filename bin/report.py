@@ -3,8 +3,6 @@
 ``ut-report runs``
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ut-report's kept records: made from runs, and written into tables and pages."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

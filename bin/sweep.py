@@ -3,8 +3,6 @@
 ``ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 --parallel=2``
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

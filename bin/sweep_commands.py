@@ -1,7 +1,5 @@
 """The commands of a sweep's cells: ut-trainer and ut-eval with their flags."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

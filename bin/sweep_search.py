@@ -1,7 +1,5 @@
 """ut-sweep --search: the flags of a search, and the search that they ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 ``ut-trainer --problem=babi_qa --hparams_set=ut_base``
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """The flags of ut-trainer and the run that they ask for, for the commands that begin trainings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

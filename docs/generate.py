@@ -6,8 +6,6 @@ files with what this script would write. Sections of other pages, and ``<!-- sit
 page, are filled by the site alone (``site.py``); the latter may name a table of kept results.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ The model comes with ut-tf and the story is below, so the picture needs no train
 chromium and selenium, as for the tests of pages.
 """
 
-from __future__ import annotations
-
 import base64
 import sys
 import tempfile

@@ -2,8 +2,6 @@
 of docs/ lead to those pages, or to the source on GitHub, and generated tables are filled.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import posixpath
 import re

@@ -5,8 +5,6 @@ A set says what it is about, the problem that it was made for, the sets or group
 differ from these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """The sets to begin with, by problem."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase

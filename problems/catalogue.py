@@ -5,8 +5,6 @@ TensorFlow is loaded, and those that name files (``Problem.file_arguments``). A 
 with the class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ value is of another type.
     train("runs/babi")    # `run`=runs/babi: expected a Run, not str; Run.load reads one.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import numbers

@@ -4,8 +4,6 @@
 do.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any

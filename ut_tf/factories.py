@@ -1,7 +1,5 @@
 """Hyperparameters, problems and models, made from their names."""
 
-from __future__ import annotations
-
 import functools
 import json
 import random

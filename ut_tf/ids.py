@@ -10,8 +10,6 @@ An embedding's gather would answer for another symbol, or with zeros, where ther
 GPU, and wherever XLA compiles.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -3,8 +3,6 @@
 Neither TensorFlow nor Keras is imported here: Keras chooses its backend once, when it is imported.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

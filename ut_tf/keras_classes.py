@@ -1,7 +1,5 @@
 """The classes that Keras looks up by name when it loads a ``.keras`` file."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Modules that are imported when what they offer is first used: they load TensorFlow and Keras."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

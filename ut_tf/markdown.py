@@ -1,7 +1,5 @@
 """Texts of others in Markdown: reports, model cards and pages of results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from ut_tf.notices import printable

@@ -9,8 +9,6 @@
 Texts of the library name arguments in backticks. A command shows them as its flags.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

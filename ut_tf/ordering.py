@@ -1,7 +1,5 @@
 """The order of names as people have it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

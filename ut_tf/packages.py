@@ -6,8 +6,6 @@
     metrics = imported("sacrebleu.metrics", "scores on text need", package="sacrebleu")
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of files as a user types them, with ~ for the home folder."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ How it is used::
     spec = ProblemSpec(inputs="tokens", targets="class", input_vocab_size=64, target_vocab_size=4)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from dataclasses import dataclass

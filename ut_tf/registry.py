@@ -12,8 +12,6 @@ A catalogue, ``name -> Entry(...)``, is read when its registry is first asked. A
 when its name is looked up: a broken one breaks only its own names.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.util

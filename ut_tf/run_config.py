@@ -9,8 +9,6 @@ The file does not say where it is, so that a run directory can be moved. Files o
 read; hyperparameters that came later have the values by which 0.4 worked.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import importlib.metadata

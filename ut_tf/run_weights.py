@@ -6,8 +6,6 @@
     step = restore_weights(model, run, "last")
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Mapping
 from dataclasses import dataclass

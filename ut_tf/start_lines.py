@@ -10,8 +10,6 @@ The first ones ignore TF_CPP_MIN_LOG_LEVEL: TensorFlow writes them to file descr
 imported, before its log is set up. It reads the variable at that moment only.
 """
 
-from __future__ import annotations
-
 import glob
 import importlib.util
 import os

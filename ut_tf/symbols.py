@@ -3,8 +3,6 @@
 A decoder's start is a vector and has no id (``layers/target_start.py``).
 """
 
-from __future__ import annotations
-
 PADDING_ID = 0
 END_ID = 1
 FIRST_SYMBOL_ID = 2

@@ -1,7 +1,5 @@
 """Command lines that no command can answer, made of the flags and options that it declares."""
 
-from __future__ import annotations
-
 import importlib
 import typing
 from collections.abc import Iterator

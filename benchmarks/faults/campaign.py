@@ -8,8 +8,6 @@ How it is used::
 The exit status is 1 if something fell short of what docs/reliability.md promises.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import json

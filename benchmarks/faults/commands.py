@@ -11,8 +11,6 @@ output, the run directory as it was, and no new one. The good lines, of which th
 must be answered: a command that refused its good line would refuse all others for another reason.
 """
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys

@@ -10,8 +10,6 @@ and every file is cut at every power of two. After each damage the readers of al
 folder, with one network for all readings; the file is mended again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

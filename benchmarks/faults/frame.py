@@ -8,8 +8,6 @@ around a campaign.
     run(__doc__, campaign, seconds=120.0)      # the command line, and the report at the end
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

@@ -10,8 +10,6 @@ line or tell of what it could not keep; no half-written checkpoint may be taken 
 with room the same command must end with the same bytes as if nothing had been.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

@@ -9,8 +9,6 @@ Half of a parser's inputs are samples with some bytes changed, the other half wo
 any order. An input that takes more than a minute falls short, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

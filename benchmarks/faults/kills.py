@@ -12,8 +12,6 @@ of prepared data and means of checkpoints every file, of exports their answers. 
 moments; how far a process has come by then depends on the machine.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 import sys

@@ -2,8 +2,6 @@
 how a command comes to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -13,8 +13,6 @@ of them ten seconds. This process must stay without threads, so whatever needs T
 child, too.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import multiprocessing

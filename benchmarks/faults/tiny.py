@@ -1,7 +1,5 @@
 """The smallest run that has all that a run directory can have, trained in this process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from frame import call_command

@@ -13,8 +13,6 @@ gets SIGTERM is TensorFlow's own scenario (failure_handler_test). Of two trainin
 directory at the same moment, one is refused.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import random

@@ -9,8 +9,6 @@ fused Adam. As a command it trains on batches from a file: a line with seconds o
 answered by a line of JSON. It imports neither TensorFlow nor ut-tf.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -9,8 +9,6 @@ Example::
     ────┼────  ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What is typed into ut-show: questions, and the words for them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ Example::
     pantry (98%), right
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence

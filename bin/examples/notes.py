@@ -4,8 +4,6 @@ model answers there.
 A part is of a thought of a document of insights (docs/insights.md).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any

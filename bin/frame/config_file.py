@@ -11,8 +11,6 @@ Its names are those of the flags. ``hparams`` and ``problem_args`` may be mappin
 line gives of them replaces single values.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@ flags of their own (TensorFlow's among them) neither clash with ours nor appear 
 here imports TensorFlow.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

@@ -4,8 +4,6 @@ The report holds the trace, versions, the command line and the processor. It lie
 directory or, where nothing can be written there, in the temporary folder.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

@@ -6,8 +6,6 @@ How it is used::
     hyperparameter_help()                 # [("optimizer", "muon: ...; default: adam"), ...]
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

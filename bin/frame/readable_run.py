@@ -1,7 +1,5 @@
 """The run that a command reads: a run directory, or a saved model in its place."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

@@ -3,8 +3,6 @@ parts of models, searches and evaluations. Of a problem named in full its argume
 hyperparameters, of a hyperparameter what it is.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ The library's errors name arguments in backticks, "`seed`=-1: expected ..."; ``i
 into what is typed, "--random_seed=-1: expected ...".
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The terminal that a command writes to: its width, its characters, its colours."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

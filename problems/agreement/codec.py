@@ -9,8 +9,6 @@ How it is used::
     codec.decode(tf.constant([1]))                                       # ["plural"]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

@@ -9,8 +9,6 @@ the subject's number (`n_intervening` differs from `n_diff_intervening`).
 The simplified files, numpred.*, have the words before the verb, after the verb's tag and a tab.
 """
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterator

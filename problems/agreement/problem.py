@@ -8,8 +8,6 @@ too. The wrong form of a verb comes from a dictionary; a sentence whose verb is 
 known other form cannot be ranked: it is left out of validation and test, and counted.
 """
 
-from __future__ import annotations
-
 import sys
 from abc import abstractmethod
 from collections import Counter

@@ -9,8 +9,6 @@ How it works: LemmInflect's dictionary gives the verb's lemmas and their forms; 
 that it does not know are not asked.
 """
 
-from __future__ import annotations
-
 import functools
 
 from ut_tf.packages import imported

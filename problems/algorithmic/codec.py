@@ -10,8 +10,6 @@ How it is used::
 What is no example of the problem is refused (``errors``). White space in ASCII means nothing.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Sequence
 from typing import Any

@@ -10,8 +10,6 @@ How it works: examples are made in graph, in blocks, by stateless draws from (se
 so that an epoch needs no file and is the same whenever it is made again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path

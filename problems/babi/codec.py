@@ -11,8 +11,6 @@ A sentence of a story ends with its line, or with a point or exclamation mark; t
 ``max_facts`` sentences with a word are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal

@@ -4,8 +4,6 @@ Every distinct sentence is kept as word ids once; an example is a range of sente
 all examples of all twenty tasks stay in memory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 

@@ -8,8 +8,6 @@ How it is used::
 Two questions are the same if the words of their facts and their own are: what a model reads.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

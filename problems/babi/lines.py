@@ -8,8 +8,6 @@ In bAbI's files every line begins with its number in the story; 1 begins a new o
 stand on lines or one after the other; an empty line begins a new story.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 

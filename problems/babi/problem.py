@@ -12,8 +12,6 @@ needed. An archive with missing stories is used as it is. As in the paper's code
 last 70 facts before its question, or the last 130 where task 3 is trained alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

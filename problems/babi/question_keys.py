@@ -9,8 +9,6 @@ How it is used::
     exchange = spare_held_out(exchange, split, alike, held_out=plain, max_facts=70)
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Stories on disk: text records of tensorflow-datasets, one for each story."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator, Mapping

@@ -9,8 +9,6 @@ line is a statement::
     3 Where is Mary? <tab>bathroom<tab>1
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ questions are none). Its answer, commas and all ("apple,football"), is one class
 folder with the stories as text records and the vocabularies of words and answers.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from abc import abstractmethod

@@ -11,8 +11,6 @@ A text file beside the archive, plain or gzip, replaces the archive's own. Train
 folder or a tar file of texts instead of the archive's novels.
 """
 
-from __future__ import annotations
-
 import os
 import tarfile
 from collections.abc import Iterator

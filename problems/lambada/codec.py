@@ -11,8 +11,6 @@ Unknown words are numbered inside each text, as in training; one that the model 
 as "<unknown-2>", the second word of the passage that the vocabulary lacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

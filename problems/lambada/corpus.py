@@ -6,8 +6,6 @@ so that equal unknown words can be told from different ones (``passages.number_u
 neither in the vocabulary nor in its passage), the numbered unknown words, the vocabulary.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import sys

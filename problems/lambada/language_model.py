@@ -1,7 +1,5 @@
 """LAMBADA as a language model: each word guessed from those before it, the last one judged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 

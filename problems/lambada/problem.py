@@ -4,8 +4,6 @@
 passages; the forms are ``language_model`` and ``reading``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

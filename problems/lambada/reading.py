@@ -2,8 +2,6 @@
 the words of the context (Chu et al. 2017, arXiv 1610.08431).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -11,8 +11,6 @@ dots. A full stop belongs to a title (mr.), an initial (j.) and letters with ful
 (a.m.); elsewhere it is a word.
 """
 
-from __future__ import annotations
-
 import re
 
 _TITLES = (

@@ -10,8 +10,6 @@ The line ends of a program are written ``\\n`` (a backslash and an n). Blanks th
 the problem, and those around a text, mean nothing. Other symbols are refused (``errors``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ The checksum of an input decides its split, so that no input of one split appear
 whatever the seed, the epoch and the difficulty; one of ten inputs tests, one of ten validates.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 import zlib

@@ -11,8 +11,6 @@ How it is used::
 Operations and sets are those of "Relational recurrent neural networks" (arXiv 1806.01822).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

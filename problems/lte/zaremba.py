@@ -10,8 +10,6 @@ How it is used::
 The full stop that ends a target in the paper is left out: the end of sequence says the same.
 """
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Callable, Sequence

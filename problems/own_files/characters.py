@@ -7,8 +7,6 @@ How it is used::
     codec.decode(outputs)                                            # ["1324 4231 ..."]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -8,8 +8,6 @@ How it is used::
 training examples of each class is held out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections import Counter

@@ -7,8 +7,6 @@ How it is used::
     codec.decode(tf.constant([1]))                           # ["good"]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -13,8 +13,6 @@ A file is read by its name and its lines:
 - with files of labels: texts alone, and line n of one is the label of line n of the other.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

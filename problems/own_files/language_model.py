@@ -9,8 +9,6 @@ windows of the lines one after the other. Without files for validation some stre
 are held out.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

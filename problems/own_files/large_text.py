@@ -11,8 +11,6 @@ How it is used::
 Every pass reads the files again. A stopped preparation is continued: what shards are there stays.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

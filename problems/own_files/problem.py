@@ -2,8 +2,6 @@
 prepared once in a folder whose name follows from the files and settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

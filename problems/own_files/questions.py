@@ -14,8 +14,6 @@ A file is read by its name:
 A column or key rating or difficulty, if there is one, is the rating.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

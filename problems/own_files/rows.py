@@ -9,8 +9,6 @@ How it is used::
         ...
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator, Sequence

@@ -10,8 +10,6 @@ written stands with it; words after the last one that is written stand with none
 word; so does a kind of words such as ``<A>``, where there is no better way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 LEAF = "XX"

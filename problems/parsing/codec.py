@@ -10,8 +10,6 @@ A word unknown in training has the id of its kind, such as ``<A>`` (a capital) o
 digit, a hyphen, and its ending), or of the kind without the ending where that is too rare.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

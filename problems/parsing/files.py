@@ -12,8 +12,6 @@ Treebank that NLTK hands out, is divided by files in the order of their names: t
 the twentieth before it validates.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping

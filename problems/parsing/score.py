@@ -11,8 +11,6 @@ constituents that hold nothing else; the root TOP does not count; PRT counts as 
 output is repaired by ``trees.rebuild`` and counts with the brackets that it then has.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ places aside, and judged beyond; the paper's lengths are 41 to 500. Difficulty i
 symbols in the string, which an automaton reads one after the other.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

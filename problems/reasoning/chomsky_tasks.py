@@ -12,8 +12,6 @@ products, from the highest one on in roots. Where the length of an answer does n
 of the string, a "." ends it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import random

@@ -9,8 +9,6 @@ How it is used::
 What is no puzzle, or a Sudoku that contradicts itself, is refused (``errors``).
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Sequence
 from typing import Any

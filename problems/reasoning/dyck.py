@@ -6,8 +6,6 @@ deep, and judged beyond. Difficulty is one more than the number of
 open brackets, which a stack holds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ut_tf.data.arguments import at_least

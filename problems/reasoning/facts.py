@@ -9,8 +9,6 @@ the one behind it in "pqrsp"). Difficulty is the
 number of hops.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import ClassVar
 

@@ -11,8 +11,6 @@ so that its solution is the only one. A square decides its split, together with 
 or mirrored, or have their digits in the opposite order.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Mapping

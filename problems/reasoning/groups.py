@@ -6,8 +6,6 @@ of x and y first does y, then x. Trained on words of up to 32 elements and judge
 is the number of elements that a product is of, which are multiplied one after the other.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Literal

@@ -11,8 +11,6 @@ path is right. A board is of one split with all that are turned and mirrored, wh
 goal are.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

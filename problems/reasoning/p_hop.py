@@ -6,8 +6,6 @@ that follows it: the first ">" asks for one hop, c; the second for two, from tha
 up to 4 hops in 64 letters and judged on 8. Difficulty is the number of hops.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ut_tf.data.arguments import at_least

@@ -5,8 +5,6 @@ Trained on strings of up to 32 or 40 bits and judged beyond. Difficulty is the n
 sum is of, which are added one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar

@@ -10,8 +10,6 @@ A round looks at the digits that are left at each open cell. It fills every cell
 (hidden single); then the digits of all these cells are struck from the others of their units.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

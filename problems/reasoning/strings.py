@@ -17,8 +17,6 @@ Difficulty is the number of steps that a named algorithm takes, of each position
 of them, of the example.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ splits, so that no solution of a test puzzle is that of a training puzzle with o
 every epoch the digits of each training puzzle are exchanged anew, as (seed, epoch) decide.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

@@ -10,8 +10,6 @@ A pattern with its digits in another order is a grid, and every grid is one of t
 of 4 digits have 12 patterns, the 28,200,960 of 6 digits 39,168.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterator, Sequence

@@ -7,8 +7,6 @@ lower-cased. The files train.en.gz and so on are taken from the temporary
 directory or its folder multi30k, or downloaded there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack

@@ -10,8 +10,6 @@ training pairs is held out. A small text has a smaller vocabulary than `vocab_si
 vocabulary alone nothing can be trained, but a run that has learnt elsewhere translates.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ everything that decides them. A problem and its reverse share that folder: the s
 when they are read.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

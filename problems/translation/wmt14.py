@@ -8,8 +8,6 @@ archives to the temporary directory. Vaswani et al. (arXiv 1706.03762) share 37,
 English and German; tensor2tensor's translate_ende_wmt32k has about 32,000 of the same text.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

@@ -2,8 +2,6 @@
 else that these models share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

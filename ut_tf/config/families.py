@@ -1,7 +1,5 @@
 """Which configuration each model has, and which models have a field; imports no TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf import registry

@@ -11,8 +11,6 @@ The fields of the last base come first, as do its mistakes. ``attention.py`` has
 models that attend.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -12,8 +12,6 @@ Each model has a class of configuration of its own: ``HParams("transformer").net
 ``TransformerConfig``. A field that is None follows from other fields.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Collection

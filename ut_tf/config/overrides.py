@@ -10,8 +10,6 @@ the field can hold it.
 Mistakes are collected, not raised, so that a user hears of all of them at once.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import types

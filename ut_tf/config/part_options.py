@@ -16,8 +16,6 @@ A configuration holds every option of the parts that its fields choose, and no o
 another part begins with the defaults of its options.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

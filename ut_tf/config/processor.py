@@ -8,8 +8,6 @@ A processor without such products converts to float32 and back around each of th
 longer than float32 alone.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 that can be set, arguments that are files declared as such.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

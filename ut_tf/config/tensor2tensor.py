@@ -2,8 +2,6 @@
 who types one, and the tables of the documentation. They are in ``tensor2tensor.yaml``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 

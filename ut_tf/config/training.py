@@ -5,8 +5,6 @@ How it is used::
     training = TrainingConfig(batch_size=2048, learning_rate=0.2)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

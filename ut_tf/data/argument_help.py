@@ -10,8 +10,6 @@ of one that it extends, or of the TypedDict that names its options. Its default 
 is bound to, or that of the first ``__init__`` that gives one, from the class to those it extends.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

@@ -6,8 +6,6 @@ lists of these); any other annotation, or none, accepts everything. ``**options:
 stands for the arguments that the TypedDict names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

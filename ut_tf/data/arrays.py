@@ -8,8 +8,6 @@
     write_arrays(path, ids=ids)            # complete or absent
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -5,8 +5,6 @@ length wait in one bucket until it holds a whole batch, so the plan follows from
 lengths alone. Nothing here needs TensorFlow.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Long iterables in lists of a size."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

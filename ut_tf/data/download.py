@@ -7,8 +7,6 @@ has published a checksum, that of the first download is printed and kept beside 
 FILE.sha256; from then on, or where the user has put such a file there, it is the only right one.
 """
 
-from __future__ import annotations
-
 import functools
 import glob
 import hashlib

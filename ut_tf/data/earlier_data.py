@@ -9,8 +9,6 @@ Such runs have ``Problem.earlier_arguments`` in place of the constructors' defau
 class of one's own derives from a problem and does not pass those arguments on.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping

@@ -12,8 +12,6 @@ its own; (seed, epoch) alone decide both. Memory holds one pool and, while that 
 largest of its arrays twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ How it is used::
     table = ExampleTable.from_dataset(dataset)           # for who has a tf.data.Dataset alone
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self

@@ -7,8 +7,6 @@
 A run's data is prepared under the names that its files had, with their checksums.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterable, Mapping

@@ -10,8 +10,6 @@ How it is used::
         ...
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -10,8 +10,6 @@ The content of a generated input decides its split, whatever the seed and the ep
 are given, those that stand in two splits are left out of one of them.
 """
 
-from __future__ import annotations
-
 import functools
 import unicodedata
 from collections import Counter

@@ -13,8 +13,6 @@ problems packs to a third or a tenth. Members of an archive are read where they 
 links, devices and the folders in their names are of no effect.
 """
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

@@ -12,8 +12,6 @@ set, a digest of its text, options, tokeniser), and is not measured again. Tenso
 under ``bleu/<set>_cased`` and the like, at the checkpoint's step.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -19,8 +19,6 @@ The model's steps per step of the algorithm, a, are those of the least mean |ste
 the validation split. Spearman's correlation is that of steps and oracle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

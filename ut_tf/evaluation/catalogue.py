@@ -2,8 +2,6 @@
 ``registry.register_evaluation_method``.
 """
 
-from __future__ import annotations
-
 from ut_tf.registry import Entry
 
 _PREDICTIONS = "ut_tf.evaluation.methods.predictions"

@@ -11,8 +11,6 @@ one before, so that all take as many steps as the last. Others, and sets whose o
 by a search, are evaluated once for each depth.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ Metrics are named "<set>/<metric>", or "<metric>" for a set without a name; docs
 lists them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -7,8 +7,6 @@ How it is used::
     sweep.write(run.output_dir)
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

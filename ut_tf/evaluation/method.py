@@ -11,8 +11,6 @@ Example, in user code (see ``methods.batches`` for the classes to derive from)::
             return {"hits": tf.cast(tf.math.in_top_k(features["targets"], logits, 2), tf.float32)}
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path

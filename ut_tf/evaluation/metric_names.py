@@ -6,8 +6,6 @@ Example::
     parse_name("ponder_time/question/2", metrics, [""])    # ("", "ponder_time/question", "2")
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple

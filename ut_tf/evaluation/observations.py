@@ -9,8 +9,6 @@
 Targets are given to the model, so that decoders ponder over what is right.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

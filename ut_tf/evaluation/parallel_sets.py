@@ -7,8 +7,6 @@ Example::
     file_set(Path("news.en"), [Path("news.de"), Path("news.other.de")])
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

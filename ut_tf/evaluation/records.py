@@ -12,8 +12,6 @@ by the next call. Numbers that are not finite are null in the file. Each line en
 checksum. Imports neither TensorFlow nor numpy.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

@@ -8,8 +8,6 @@
 The test data never chooses.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of a sweep in a run directory: its points as JSON, and as a table in CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -9,8 +9,6 @@ event in it has its time and step. The time between the first event and the last
 counts is added up over the files; pauses between processes are not.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import struct

@@ -11,8 +11,6 @@ percent of the answers that differ, and error/<group> where the other problem gr
 with Wilson's intervals. An example that the run cannot read counts as wrong.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Imports neither TensorFlow nor numpy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path

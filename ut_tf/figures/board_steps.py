@@ -9,8 +9,6 @@ Each cell gets its colour at the step at which it stops. Beside the model's boar
 known algorithm, one round a step, where the problem has features of difficulty.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path

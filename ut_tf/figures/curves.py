@@ -6,8 +6,6 @@
     figure = learning_curves(curves, ["train/loss", "eval/error"])
 """
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metrics over recurrent depth, and below them how far the states still move."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps beside difficulty: what a model takes, and after which its answer is final."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.evaluation.by_difficulty import DifficultyReport

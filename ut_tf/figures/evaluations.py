@@ -8,8 +8,6 @@
 A figure is there where the evaluation has its data: two lengths, groups, dynamic halting, classes.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The front of an exit sweep: what a metric loses for the steps and the time that a rule saves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ponder times over the steps of a training, as an image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ Figures are made without pyplot, so that nothing of matplotlib's global state ch
 stays text.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 from contextlib import AbstractContextManager

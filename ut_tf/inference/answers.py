@@ -6,8 +6,6 @@ signatures. Example::
     texts, scores = Answers(model, codec, DecodeConfig(n_best=2)).decode(features, seed=0)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -12,8 +12,6 @@ translator reads ahead, so every batch is the one that a single process would ma
 answer.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Example::
         features = stacked(batch)         # {"inputs": int32 [batch, length]}
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 exported model.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -8,8 +8,6 @@ How it is used::
     row.error             # "'1x2' is not what this problem reads: expected digits ..."
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Functions as graphs that are traced once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@
 Inputs are encoded in float. The weights are those that the model has when the decoder is made.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

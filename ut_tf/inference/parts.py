@@ -6,8 +6,6 @@ How it is used::
     (result,) = in_parts(lambda part: (score(part),), features, [scores], most_positions=8192)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ How it is used::
     reading.errors             # ["'1x2' is not what this problem reads: expected digits ...", ""]
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

@@ -12,8 +12,6 @@ How it is used::
 The answers of a shard are complete or absent, so a stopped job goes on with those that are absent.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -16,8 +16,6 @@ language model by what follows it::
     next(translator.translate([("The cat",)]))[0].text  # " sat on the mat."
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

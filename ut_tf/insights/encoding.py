@@ -1,7 +1,5 @@
 """Numbers as the document holds them: rounded floats, and attention weights as bytes."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The steps at which exit rules would stop the positions of an example."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@
     #  "groups": [{"name": "1 supporting fact", "counts": [0, 12, 30, 4]}, ...]}
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from typing import Any
 

@@ -7,8 +7,6 @@ How it is used::
     inspector.read("1 Mary moved to the hall.\\n2 Where is Mary?", "the input")
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self

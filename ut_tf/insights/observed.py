@@ -10,8 +10,6 @@ A Universal Transformer shows its recurrent steps, a Transformer its layers. Of 
 what their details hold is known.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The positions of an example as a reader sees them: texts and roles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

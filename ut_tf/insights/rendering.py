@@ -4,8 +4,6 @@ The template ``page/index.html`` is built from the sources in page/. Besides the
 script shows, the page holds a table of each example that can be read without JavaScript.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from html import escape

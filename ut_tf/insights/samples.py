@@ -1,7 +1,5 @@
 """Examples of a problem's test data, and the groups that they belong to."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar

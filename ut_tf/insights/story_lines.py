@@ -7,8 +7,6 @@ numbers. Example::
     # ["1 Anna went to the attic.", "2 Where is Anna?"]
 """
 
-from __future__ import annotations
-
 from ut_tf.data.text.sentences import is_numbered, sentences
 
 

@@ -7,8 +7,6 @@ How it is used::
     thinker.think(given)["answer"]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self

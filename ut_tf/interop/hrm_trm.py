@@ -10,8 +10,6 @@ They become a ``UniversalTransformer`` of two levels. Ids are those of the check
 plus 2, since 0 and 1 are padding and the end here: ``outer_steps`` takes and gives theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

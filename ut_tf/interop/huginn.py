@@ -11,8 +11,6 @@ Ids are those of the checkpoint's own vocabulary. Here 0 is padding and 1 ends a
 the model counts its symbols in another way (``Huginn.symbols``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

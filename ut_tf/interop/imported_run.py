@@ -8,8 +8,6 @@
 A file of weights holds no moments of an optimizer: training goes on with new ones, from update 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Weights of another system's file, each taken once by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,8 +11,6 @@ anything: another opcode, or a global that is none of the few below, refuses the
 strides and offsets are compared with the numbers that are there. bfloat16 becomes float32.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import pickletools

@@ -1,7 +1,5 @@
 """Arrays of a safetensors file of another system, of any type of number."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A checkpoint of another system that has been read, as what makes a model of ours of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

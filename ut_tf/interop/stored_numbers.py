@@ -1,7 +1,5 @@
 """Numbers as files of weights store them, little-endian; types have safetensors' names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ Example::
 The variables of both sides must match completely (``tensor2tensor_variables.py``).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping

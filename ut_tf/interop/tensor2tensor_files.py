@@ -2,8 +2,6 @@
 TensorFlow 1.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ What decides a network's result must be importable, else it is an error, even wh
 build the network; what decides only how it is trained is carried over where there is the same here.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

@@ -10,8 +10,6 @@ Names are without the model's, "universal_transformer/". Axes of length 1 are dr
 embedding are joined, and of the table of target spaces the run's own row is taken.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -2,8 +2,6 @@
 tensor2tensor keeps it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

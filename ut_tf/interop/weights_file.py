@@ -1,7 +1,5 @@
 """Weights of other systems, in the formats that they are passed on in."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

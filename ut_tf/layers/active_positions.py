@@ -8,8 +8,6 @@ How it is used, where most positions have halted::
     rows = active.collect(attend(queries))         # [1, rows, hidden_size]
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 import tensorflow as tf

@@ -9,8 +9,6 @@ Keras adds them up in ``model.losses``, which ``fit`` reads; a training loop rea
 layer that they are from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 Attention(Q, K, V) = softmax(Q Kᵀ / sqrt(d)) V with k heads (arXiv 1807.03819, equations 2 and 3).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -8,8 +8,6 @@ of keys and values of the earlier positions.
     output = attention.attend_cached(queries, weights, cache, cache_position, bias)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -3,8 +3,6 @@
 softmax(Q Kᵀ / sqrt(d)) of arXiv 1807.03819, equation 2. Logits and softmax are float32.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -12,8 +12,6 @@ The functions are what ``LayerStack`` (stack.py) has in common with it: there th
 whole network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 

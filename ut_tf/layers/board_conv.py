@@ -2,8 +2,6 @@
 to it, so that weights that are trained on small boards work on larger ones.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The transition functions and the position encodings, by name."""
 
-from __future__ import annotations
-
 from ut_tf.registry import Entry
 
 _TRANSITION = "ut_tf.layers.transition"

@@ -1,7 +1,5 @@
 """Layers that are given their parts, and the helpers of layers of several parts."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self

@@ -5,8 +5,6 @@ Positions are float32 [batch or 1, length] and count from 1, whatever the form; 
 from 0 subtract 1. Everything here is float32: in bfloat16 only 513 of 1024 positions are distinct.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

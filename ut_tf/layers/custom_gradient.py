@@ -6,8 +6,6 @@ several models, or judges several checkpoints, never gets back. Here the graph h
 and what is registered only refers to it.
 """
 
-from __future__ import annotations
-
 import functools
 import weakref
 from collections.abc import Callable

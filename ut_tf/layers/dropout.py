@@ -8,8 +8,6 @@ passes over the states per step::
     y = linear(dropout.drop(x, training), input_scale=dropout.scale(training))
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Embeddings of symbols: ids to states, and states to logits with the same matrix."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import keras

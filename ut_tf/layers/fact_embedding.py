@@ -1,7 +1,5 @@
 """Embedding of bAbI's facts: each row of words becomes one state, a masked sum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -12,8 +12,6 @@ Hypothesis k writes into slot k of its position and then goes on from parents[:,
 copies nothing: `visible` says which slots are a hypothesis' own past, and a bias hides the others.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """The affine map of the last axis, as one flat matrix product."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

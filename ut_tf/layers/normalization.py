@@ -2,8 +2,6 @@
 over memory, and root mean squares.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Layers that return None among their tensors, usable in a Functional model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

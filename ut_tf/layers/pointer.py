@@ -8,8 +8,6 @@ logarithms of these sums, so that losses and metrics of classes hold as they are
 context lacks has the probability 1e-9.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -12,8 +12,6 @@ keys are rotated.
             return tf.tile(positions[..., None] / 100.0, [1, 1, self.hidden_size])
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

@@ -4,8 +4,6 @@ It belongs to boards: every input has the same number of positions, and a positi
 all of them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -12,8 +12,6 @@ assigned to the index (``position_encodings``), the same for inputs and targets 
 training positions may have a random offset or be random increasing numbers; in use they are linear.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -10,8 +10,6 @@ both ways, half of the channels each; where causal it reads forward. Padding is 
 al., "The Best of Both Worlds" (arXiv 1804.09849), for recurrent encoders before attention.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Attention with one head over an encoder's states: the softmax of given scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

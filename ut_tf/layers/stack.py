@@ -10,8 +10,6 @@ How it is used::
 Positions are added once, to the embedded inputs (arXiv 1706.03762, section 3.5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The positions of the inputs' symbols, where a learned start symbol may stand before them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

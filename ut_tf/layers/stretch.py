@@ -1,7 +1,5 @@
 """Lengths of representations that are longer than their sources."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """SwiGLU, a gated transition function (arXiv 2002.05202)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

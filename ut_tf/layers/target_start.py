@@ -1,7 +1,5 @@
 """The start of a decoder: a vector in front of the first symbol. It has no symbol id."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

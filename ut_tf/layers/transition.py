@@ -4,8 +4,6 @@ separable convolution.
 ``StepTransitions`` holds one for each recurrent step, where they are to have weights of their own.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -11,8 +11,6 @@ has the middle 95 % of its values on samples of the examples, drawn with replace
 percentile bootstrap). Imports no TensorFlow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from statistics import NormalDist

@@ -10,8 +10,6 @@ Label smoothing s gives the right symbol the probability 1 - s and every other o
 its least value is the distribution's entropy and not 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Every function here is pure and works on whole batches; a position counts where 
 padding (id 0), so the symbol that ends a sequence counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The mean ponder time in the logs of ``fit`` and ``evaluate``."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 from typing import Any

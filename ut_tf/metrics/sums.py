@@ -11,8 +11,6 @@ One function gives the figure of all examples, of a group, and of the samples th
 computed from. Sums are float64.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Accuracy over the symbols that are not padding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -7,8 +7,6 @@ entry "visible" belongs to all blocks, and "blocks" is a list of one dictionary 
 follow from leaves, "leaves" counts those of each hypothesis, float32 [batch, beam_size].
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

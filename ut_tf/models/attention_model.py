@@ -9,8 +9,6 @@ How it is used::
 ``layers/contracts.py`` says what a stack is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -2,8 +2,6 @@
 queries and keys, and the scale of logits.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

@@ -6,8 +6,6 @@
         model = make(hyperparameters)    # UserError at the first variable beyond
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import Any

@@ -2,8 +2,6 @@
 as ``model(config, spec)``.
 """
 
-from __future__ import annotations
-
 from ut_tf.registry import Entry
 
 MODELS = {

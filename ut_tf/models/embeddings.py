@@ -4,8 +4,6 @@ Inputs and targets share one table where ``shared_embedding`` says so and their 
 same.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.layers.embedding import TokenEmbedding

@@ -1,7 +1,5 @@
 """The input signature with which Keras exports a model, from its ProblemSpec."""
 
-from __future__ import annotations
-
 import keras
 
 from ut_tf.problem_spec import ProblemSpec

@@ -4,8 +4,6 @@ Padding may stand anywhere in what a user gives. A model computes with padding b
 (``layers/symbols_first.py``), and gives its results where the symbols stood.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Outputs that a model writes for a user's features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.errors import UserError

@@ -5,8 +5,6 @@ embedding's table. A model without a decoder has a classifier, of an example or 
 a pointer at words of the inputs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -12,8 +12,6 @@ that it declares. A part of your own follows it without further ado::
             super().__init__(**kwargs)  # norm_epsilon is a field, damping an option
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -10,8 +10,6 @@ what is said of pondering, one whose steps take several sets of parameters in tu
 relaxed weights, one that begins as another network its changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -10,8 +10,6 @@ symbols up to its longest length were certain. Hypotheses that reach that length
 last, where fewer than n_best have ended.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -2,8 +2,6 @@
 ``registry.register_strategy``.
 """
 
-from __future__ import annotations
-
 from ut_tf.registry import Entry
 
 STRATEGIES = {

@@ -10,8 +10,6 @@ Example::
 All lengths count the end symbol: an output of two words and the end is 3 long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self

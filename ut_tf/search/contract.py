@@ -11,8 +11,6 @@ A model without incremental decoding needs no more than its call: a search then 
 prefix for each new symbol.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import tensorflow as tf

@@ -10,8 +10,6 @@ Each model keeps its own cache, or computes its whole prefixes, so that families
 mix. The models share the ids of one vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

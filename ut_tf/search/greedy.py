@@ -1,7 +1,5 @@
 """Greedy decoding: the most probable symbol at each position."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.search.bounds import Bounds

@@ -12,8 +12,6 @@ more room, so that attention reads little more than what was decoded, and leaves
 that have ended, once they are many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -11,8 +11,6 @@ depend on what else is in the batch. The samples of an example are rows of their
 what was read of its inputs, and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ Example::
     scores = log_probabilities(model, {"inputs": inputs, "targets": targets})
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

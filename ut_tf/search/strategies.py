@@ -11,8 +11,6 @@ All of it is TensorFlow operations on batches of any size and length: it works i
 with unknown sizes and is exported with a model.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

@@ -8,8 +8,6 @@ Example, in user code::
             return tf.math.top_k(logits, 2).indices[..., 1]
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 

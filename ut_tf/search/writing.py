@@ -5,8 +5,6 @@ Example::
     written = write(stepper, features, bounds, greedy_choice)  # symbols and log-probabilities
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@
     with WebServer(endpoints.routes, "ut-serve", port=8501): ...
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 from importlib.resources import files

@@ -12,8 +12,6 @@ written beside the final place under a name that TensorFlow Serving passes over,
 is complete, so that a server that watches the directory never loads half a model.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import importlib.metadata

@@ -12,8 +12,6 @@ Signatures, of one example of any length, with dynamic halting:
     classify:  inputs -> logits float32 [1, classes], ponder_times; of a classifier, alone
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import tempfile

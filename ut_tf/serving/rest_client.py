@@ -12,8 +12,6 @@ How it works: GET ``/v1/models/NAME[/versions/N]/metadata`` says which inputs a 
 object of outputs each or, where a signature has one output, its bare value.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -9,8 +9,6 @@ Columns:  {"signature_name": "score", "inputs": {"inputs": ["a", ...], "targets"
 Strings are UTF-8, or {"b64": ...}. A signature with one input also takes bare strings.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

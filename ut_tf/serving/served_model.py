@@ -6,8 +6,6 @@ Example::
     model.answer("serving_default", {"inputs": [b"Two dogs run."]})     # {"outputs": ..., ...}
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

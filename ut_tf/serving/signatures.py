@@ -18,8 +18,6 @@ them, as for ut-decoder. Whatever the batch, some of its examples are computed a
 that the memory is bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

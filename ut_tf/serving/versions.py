@@ -2,8 +2,6 @@
 TensorFlow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -11,8 +11,6 @@ format, since the package that holds their classes is not needed for anything el
     value = 2} each } ModelSpec      { name = 1: string; signature_name = 3: string }
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -11,8 +11,6 @@ table (a row makes one logit). The weights are multiplied out again once per cal
 size, not time. A variable that is small or not a matrix stays float32.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

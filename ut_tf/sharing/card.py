@@ -9,8 +9,6 @@ It is written from what the run directory knows: its configuration, what validat
 what ut-eval found.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@
 Only a saved model's own files are fetched, each within its bounds; HF_ENDPOINT names another hub.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -7,8 +7,6 @@
     babi.model(features, return_details=True)        # the keras.Model
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,8 +8,6 @@ with ut-tf.
     model_folder("babi")                       # one of shipped_models()
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import ut_tf

@@ -9,8 +9,6 @@ The weights are a safetensors file, which cannot hold code and which other progr
 is written beside its place and renamed when it is complete.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -12,8 +12,6 @@ at any moment leaves no half of one. ``best.json`` names the best by validation.
     restore(store.newest_intact(), tf.train.Checkpoint(model=model))
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

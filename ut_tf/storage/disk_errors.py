@@ -1,7 +1,5 @@
 """Errors of the disk as sentences: what cannot be written, why, and what to do."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Files that are complete or absent, and files that others may have written."""
 
-from __future__ import annotations
-
 import errno
 import glob
 import hashlib

@@ -4,8 +4,6 @@ A training may remove a checkpoint while it is read. ``read_checkpoint`` takes a
 checkpoint together and goes on with the one in its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar

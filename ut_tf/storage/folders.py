@@ -1,7 +1,5 @@
 """The folders that data and archives go to by default, and folders that can be written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

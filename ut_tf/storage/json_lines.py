@@ -4,8 +4,6 @@ A line that ends in ``"crc32": "0f1e2d3c"`` is compared with that checksum of th
 lines of version 0.4 have none.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -26,8 +26,6 @@ models/babi/
   README.md            the model card
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CONFIG_FILE = "config.json"

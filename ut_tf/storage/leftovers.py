@@ -10,8 +10,6 @@ A process locks the folder that it fills. The system gives the lock up for a pro
 so whoever gets it may remove the folder. Where a file system has no locks, leftovers stay.
 """
 
-from __future__ import annotations
-
 import fcntl
 import glob
 import os

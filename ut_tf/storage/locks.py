@@ -1,7 +1,5 @@
 """Locks that the system gives up for a process that is killed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

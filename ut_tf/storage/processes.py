@@ -10,8 +10,6 @@ Each process writes its line anew at every validation, so that one that is kille
 used until then. Imports neither TensorFlow nor numpy.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ TensorFlow's readers of checkpoints and SavedModels look for their files by a pa
 not find those in a folder whose name is no pattern of itself, and might find others.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

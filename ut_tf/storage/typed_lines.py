@@ -10,8 +10,6 @@ A number that is not finite is null in the file, and nan where a float must be. 
 lacks have their defaults.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

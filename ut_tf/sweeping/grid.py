@@ -15,8 +15,6 @@ flags that each cell was trained and evaluated with, so that the same command pa
 finished, and another adds to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -12,8 +12,6 @@ second reaches their own children too and ends them at once. The handler only co
 passes signals on, so that no child that is just beginning misses one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

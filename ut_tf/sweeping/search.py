@@ -10,8 +10,6 @@ Only validation is asked. The study is a file in the sweep's folder, which sever
 share. A trial depends on the seed, on its number and on the trials that have ended before it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -8,8 +8,6 @@
 How a cell is trained and evaluated says whoever makes the sweep (``Commands``).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -10,8 +10,6 @@ Nothing is said twice: a figure that another one has by its definition is left o
 statistic is shown by one way of grouping.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ The columns are the update, the mean training loss since the line before, and wh
 measured: the loss and the metric that chose the checkpoint.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import statistics

@@ -6,8 +6,6 @@
     check_selected(folder, evaluation)
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

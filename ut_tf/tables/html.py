@@ -9,8 +9,6 @@ Below a table of kept records stand its runs: command, commit, machine, what cho
 when the test data was read, and a link to the learning curve.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

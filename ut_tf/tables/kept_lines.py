@@ -10,8 +10,6 @@
 The best seed is the one whose checkpoint was best on the validation data, never on the test data.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence

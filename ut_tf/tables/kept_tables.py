@@ -14,8 +14,6 @@
 A section of a page begins with the name of a table; what stands between its markers is generated.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

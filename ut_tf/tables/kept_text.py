@@ -6,8 +6,6 @@
     as_markdown(rendered)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,8 +11,6 @@ A table of a publication has sources and published rows, and is filled from run 
 metric "error > 5" counts the problems whose error is above 5.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence

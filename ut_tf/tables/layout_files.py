@@ -20,8 +20,6 @@
 The names are those of the dataclasses in ``ut_tf.tables.layout``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

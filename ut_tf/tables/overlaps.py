@@ -11,8 +11,6 @@
 other questions is not known; but it cannot be more than all its errors among them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping

@@ -11,8 +11,6 @@ table's. Readings of one model, one recipe and one note make a row, so that no c
 that may be compared with the published ones and figures that may not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Published rows are gray and hollow. A row of ours has its interval (one seed) or
 deviation (several), where it is known. Only the first figure of a cell is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple

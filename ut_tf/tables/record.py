@@ -11,8 +11,6 @@ and to measure it again: it is kept when the run directory is gone. Facts that a
 null.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -7,8 +7,6 @@
 Only JSON is read: no TensorFlow is imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import sys

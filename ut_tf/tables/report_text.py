@@ -10,8 +10,6 @@ mean over the seeds; a figure of one seed has its interval. Rows of other data t
 a mark whose words stand below the table.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

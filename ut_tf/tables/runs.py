@@ -12,8 +12,6 @@ searched. Only JSON is read: no problem and no TensorFlow is imported, so that a
 second.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

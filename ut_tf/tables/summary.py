@@ -10,8 +10,6 @@ An evaluation has many metrics; its headline is the first of a list of kinds tha
 has. Of several sets the last in natural order counts (the greatest length).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Texts of cells, and tables of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@
     check_agreement(workers, facts_of(run, train_steps, data_digest(problem, data_dir, seed)))
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

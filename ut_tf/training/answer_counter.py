@@ -11,8 +11,6 @@ and pay for their distance, with w_i a parameter of set i and its mean over the 
 The pull grows with every stage of the curriculum. When that has ended, only the means are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

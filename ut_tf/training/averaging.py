@@ -10,8 +10,6 @@ The mean is written beside its place and renamed when it is complete. Its state 
 steps and a digest of each checkpoint (``is_average``). It replaces a former mean of the same run.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -6,8 +6,6 @@ skipped. The next epoch's data set is built in the background while the present 
 that takes as long as several updates of a small network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The supervisions by name."""
 
-from __future__ import annotations
-
 from ut_tf.registry import Entry
 
 _STEPS = "ut_tf.training.step_supervision"

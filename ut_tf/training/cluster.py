@@ -10,8 +10,6 @@ The port of a task follows from the numbers of the job and of its step, so that 
 not meet, and its place on its node. Nothing here needs TensorFlow.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

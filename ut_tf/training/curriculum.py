@@ -12,8 +12,6 @@
 Its state is in each checkpoint; all that it decides follows from sums over all replicas.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -19,8 +19,6 @@ the rows after a number of steps drawn from 2 to supervision_steps at the earlie
 row halts with the probability 1 / replace_after. ``end``: after supervision_steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

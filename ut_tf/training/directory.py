@@ -1,7 +1,5 @@
 """The output directory of a training: one process at a time, and free again after a refusal."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress

@@ -10,8 +10,6 @@ so that a model which makes no mistakes is left alone. The draws follow from the
 the weight's place: all replicas add the same, and a resumed run goes on to the same bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ bits. When a run resumes, the lines of steps after the restored one are dropped 
 file reads as if the run had never been interrupted.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@
     stopped_by = loop.run()
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ut_tf.training.batches import TrainingBatches

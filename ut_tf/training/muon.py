@@ -20,8 +20,6 @@ section 2.2). Keras' Muon is a whole optimizer, which ``optimizer.py`` cannot us
 the two.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

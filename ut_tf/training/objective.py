@@ -13,8 +13,6 @@ be added up. The step of training (``step.py``) knows no term: another objective
 supervision, chosen by ``supervision`` and registered with ``registry.register_supervision``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 

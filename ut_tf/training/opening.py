@@ -1,7 +1,5 @@
 """The lines that a training prints before its first update."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ over replicas and accumulated batches; each replica applies the same update to i
 weight, by TensorFlow's fused kernel, and needs no synchronisation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

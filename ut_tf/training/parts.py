@@ -1,7 +1,5 @@
 """The parts of a training, made from its run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 

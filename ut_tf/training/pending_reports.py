@@ -1,7 +1,5 @@
 """Update reports kept on the device until a hook reads them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

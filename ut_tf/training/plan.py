@@ -11,8 +11,6 @@ is drawn, operations and time are those of the mean depth; under dynamic halting
 those of all steps, and the time is that of a new model, whose positions halt as they do.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

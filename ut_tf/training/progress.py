@@ -1,7 +1,5 @@
 """The progress line: rewritten in place on a terminal, one plain line per log point elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Sequence

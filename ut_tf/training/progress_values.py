@@ -1,7 +1,5 @@
 """The state of a run: the plain values that decide, beside the variables, how training goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -11,8 +11,6 @@ and what fills a queue up. Those that wait are in front, in the order of the dat
 a value, checkpoints hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checkpoints of a training: its ``TrainState``, saved and restored."""
 
-from __future__ import annotations
-
 import math
 
 import tensorflow as tf

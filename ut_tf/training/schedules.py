@@ -11,8 +11,6 @@ hidden size and w the warm-up::
               or from w + 1 on where the warm-up is not shorter than that
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

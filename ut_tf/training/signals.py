@@ -5,8 +5,6 @@ A second Ctrl-C, SIGTERM or SIGQUIT kills. Announcements do not count as a secon
 that is closed, a scheduler and the limit of processor time send theirs several times.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

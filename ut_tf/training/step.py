@@ -15,8 +15,6 @@ batch. The model finds the run's seed and the number of the update in its featur
 it draws from them is the same on all replicas and in all accumulated batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

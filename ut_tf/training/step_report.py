@@ -1,7 +1,5 @@
 """The report of one update, on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self

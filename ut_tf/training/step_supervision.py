@@ -9,8 +9,6 @@ where sg stops the gradient and, anew for each update, n is uniform in 0..m-1 an
 thinking, arXiv 2202.05826); α is ``progressive_alpha``. At α = 1 only the second part is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

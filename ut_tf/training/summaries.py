@@ -9,8 +9,6 @@ ponder times over the steps as an image, at each validation; "graph": the graph 
 names of layers, after the first. The hyperparameters are always written, for the HParams page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args

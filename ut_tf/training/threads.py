@@ -6,8 +6,6 @@
     set_threads(4, 0)    # 4 threads for an operation, TensorFlow's choice of operations at once
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

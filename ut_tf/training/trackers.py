@@ -10,8 +10,6 @@ Where values go is theirs to decide (MLFLOW_TRACKING_URI, WANDB_MODE, ...). The 
 tracked run is kept in tracker.json of the run directory, so that a resumed training goes on in it.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -7,8 +7,6 @@
     state.progress.to_dict()         # and the numbers beside them
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

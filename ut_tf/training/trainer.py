@@ -11,8 +11,6 @@ the averages, the position in the data, the best evaluation so far. On a CPU in 
 was killed at any moment and started again ends with the same bits as one that never was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of a warm start: ids must mean the same in both runs, beside equal shapes."""
 
-from __future__ import annotations
-
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.files import sha256_of

@@ -10,8 +10,6 @@ the server work. The browser then names the page's host as Origin, or says Sec-F
 cross-site.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Sequence

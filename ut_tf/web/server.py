@@ -12,8 +12,6 @@ arrived, then the sockets are closed. It takes a bounded time, whatever a client
 computes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -11,8 +11,6 @@ in tasks 5 and 7, give it to somebody in the same room. Where they all are at fi
 that one can take an object before her room is known.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from typing import ClassVar

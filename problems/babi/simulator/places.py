@@ -3,8 +3,6 @@
 As for ``relations``, what a ``StorySize`` may ask for stands with each function.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

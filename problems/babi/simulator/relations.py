@@ -6,8 +6,6 @@ supporting facts. What a ``StorySize`` may ask for stands with each function; an
 UserError, since the official words would not suffice.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -10,8 +10,6 @@ How it works: people move from room to room. A world keeps for each of its claus
 and asks about one of the latest; a statement about two people counts as two clauses.
 """
 
-from __future__ import annotations
-
 import random
 from typing import ClassVar
 

@@ -12,8 +12,6 @@ questions counted, and a question names the lines that support its answer by the
 order in which the official files give them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ statements; lines are numbered here. The official files have a question after ev
 that leaves anything to ask, and five in all.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Protocol

@@ -7,8 +7,6 @@ room an object was before it last came into a given room. (seed, task, split, nu
 decide each story. bAbI's own tasks, simulated, are in ``tasks``.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator, Sequence

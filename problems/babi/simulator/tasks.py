@@ -10,8 +10,6 @@ the random numbers of (seed, task, number of the story), with the sentences, wor
 counted in bAbI tasks 1-20 v1.2.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterable, Iterator

@@ -10,8 +10,6 @@ be able to read them. Whichever worker takes a chunk writes its shard, the same 
 would; a shard that is there is not made again.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import json

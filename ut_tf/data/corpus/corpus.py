@@ -11,8 +11,6 @@ third encodes them. A stopped preparation is continued; ``plan.json`` records it
 sources start it again.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

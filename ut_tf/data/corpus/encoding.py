@@ -12,8 +12,6 @@ goes on where it was. What is left out is counted by its reason, in the shard it
 need no TensorFlow.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import multiprocessing

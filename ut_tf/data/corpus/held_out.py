@@ -1,7 +1,5 @@
 """Training pairs held out for validation, where there is no text for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np

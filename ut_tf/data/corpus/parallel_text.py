@@ -10,8 +10,6 @@ How it is used::
 Lines are UTF-8, plain or gzip. Every pass over the pairs reads the files again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools

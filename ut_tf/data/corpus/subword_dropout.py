@@ -11,8 +11,6 @@ that it was merged from; these are split likewise, and so on down to characters.
 Splitting needs the ids alone, and numpy's draws, which a resumed run repeats.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

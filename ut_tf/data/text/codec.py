@@ -14,8 +14,6 @@ A codec is a ``tf.Module``, so that the tables and models that it holds as attri
 an exported model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 

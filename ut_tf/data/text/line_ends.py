@@ -1,7 +1,5 @@
 """Line ends: LF, or CR and LF. A CR alone, as old Macintosh programs wrote it, ends no line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from ut_tf.errors import UserError

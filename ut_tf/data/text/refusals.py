@@ -8,8 +8,6 @@ How it is used::
     errors = text_where(foreign != "", told)          # strings [batch], "" where nothing is wrong
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

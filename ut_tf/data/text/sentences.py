@@ -1,7 +1,5 @@
 """The sentences of a story as people write them, and numbers in front of them as bAbI has them."""
 
-from __future__ import annotations
-
 import re
 
 SENTENCE_ENDS = "[.?!]"

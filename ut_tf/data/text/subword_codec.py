@@ -11,8 +11,6 @@ How it works: tensorflow-text's SentencepieceTokenizer runs the model that ``sub
 an exported model takes and returns raw strings. Source and target share one vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -6,8 +6,6 @@
     subwords.size, subwords.encode(["Ein Hund läuft."])
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

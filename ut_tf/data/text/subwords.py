@@ -11,8 +11,6 @@ from elsewhere are shifted by 2, unless its padding and end are 0 and 1 too. Tex
 NFC, and control characters become blanks.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

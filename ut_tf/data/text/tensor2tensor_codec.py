@@ -11,8 +11,6 @@ tensorflow-text's WordpieceTokenizer takes the longest subword at each place.
 ``Tensor2TensorSubwords`` says what is divided where, and does the same outside of graphs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -10,8 +10,6 @@ it, in which "_", a backslash and characters without a subword are escaped; it i
 beginning, the longest subword first. A single blank between two words is left out.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """tensorflow-text, which has no wheel for some platforms."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

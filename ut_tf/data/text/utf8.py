@@ -1,7 +1,5 @@
 """Text in UTF-8: a byte that is none is told of by file, line and place."""
 
-from __future__ import annotations
-
 import re
 
 from ut_tf.errors import UserError

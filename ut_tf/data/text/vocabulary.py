@@ -8,8 +8,6 @@ How it is used::
     ids = WordVocabulary(path).encode(tf.constant(["Mary moved to the kitchen."]))
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any

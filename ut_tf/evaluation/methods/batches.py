@@ -4,8 +4,6 @@ The graph turns each batch into sums per example (``ut_tf.metrics.per_example``)
 in float64 and divided at the end. It is traced once: batch sizes and lengths are unknown to it.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar

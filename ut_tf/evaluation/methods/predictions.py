@@ -1,7 +1,5 @@
 """Methods that judge what the model predicts, given the right symbols before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The method that judges texts which the model writes itself."""
 
-from __future__ import annotations
-
 from ut_tf.data.batch_plan import evenly_spaced
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.evaluation.measurement import Measurement

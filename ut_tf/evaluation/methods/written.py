@@ -1,7 +1,5 @@
 """The method that judges sequences which the model writes itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

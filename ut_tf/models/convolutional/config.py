@@ -6,8 +6,6 @@ How it is used::
     ByteNetConfig(num_layers=10, source_stretch=1.2)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -6,8 +6,6 @@ else as many on either side. Their channels are concatenated and multiplied by a
 * channels, units]: TensorFlow's own dilated convolution has no gradient on a CPU.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -7,8 +7,6 @@ The paper's figure 3, with ReLUs, and its width 2d as hidden_size:
 with W₁ from hidden_size to half of it, and W₂ back.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -5,8 +5,6 @@ max_dilation apart from block to block, then 1 again. The decoder's see no later
 norm follows the last block. ``DilatedDecoder`` says how the decoder reads the encoder.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

@@ -8,8 +8,6 @@ of ``GatedDecoder``. Each sum of two is multiplied by √½, which keeps its var
 applied to the convolution's input.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

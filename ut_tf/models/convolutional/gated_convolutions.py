@@ -5,8 +5,6 @@ Embedded symbols w plus learned embeddings p of their positions, e = w + p, pass
 weight normalisation, and maps between different widths of embeddings and states.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

@@ -1,7 +1,5 @@
 """Learned embeddings of positions, as ConvS2S adds them (arXiv 1705.03122)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -10,8 +10,6 @@ are not padding; the context is the sum of the states so weighted. Neither is dr
 papers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

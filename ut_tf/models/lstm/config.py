@@ -5,8 +5,6 @@ How it is used::
     LSTMConfig(num_layers=2, lstm_attention="bahdanau")
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -11,8 +11,6 @@ h:
   follow one another in a loop.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import keras

@@ -1,7 +1,5 @@
 """The LSTM encoder."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -8,8 +8,6 @@ Each layer drops its output, not the state that it carries along (arXiv 1409.232
 Keras' cuDNN form is not used: what is exported on a machine with a GPU must run on one without.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import keras

@@ -5,8 +5,6 @@ How it is used::
     MemN2NConfig(hidden_size=50, num_steps=3, memory_size=50)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

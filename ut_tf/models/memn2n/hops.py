@@ -9,8 +9,6 @@ d its size:
 ``MemoryHops`` says how the hops read such vectors.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import keras

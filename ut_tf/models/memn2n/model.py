@@ -8,8 +8,6 @@ How it is used::
     details.encoder.attention_weights  # [hops, batch, 1, 1, rows]: what the question read
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ How it is used::
     MemoryTransformerConfig(num_layers=6, memory_size=10)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ut_tf.config.attention import AttentionModelConfig

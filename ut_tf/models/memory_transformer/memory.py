@@ -12,8 +12,6 @@ count as length either: the logit scale of an encoder or a language model is tha
 A decoder that attends over memory and symbols counts both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

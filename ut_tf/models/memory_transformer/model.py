@@ -11,8 +11,6 @@ attends over memory and symbols of the encoder. A classifier or a pointer looks 
 alone. A language model has its memory in front of the targets, where every symbol sees all of it.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

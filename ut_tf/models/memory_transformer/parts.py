@@ -1,7 +1,5 @@
 """Makes the stacks of a Memory Transformer from its configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors

@@ -5,8 +5,6 @@ How it is used::
     NeuralGPUConfig(hidden_size=24, num_layers=2, source_stretch=1.0)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -8,8 +8,6 @@ with one matrix, which holds the kernel once for each pair of columns that are n
 that is faster than a convolution of 24 maps.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

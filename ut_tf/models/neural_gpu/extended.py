@@ -7,8 +7,6 @@ How it is used::
     logits = model({"inputs": inputs, "targets": targets})  # [batch, target_length, 12]
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

@@ -1,7 +1,5 @@
 """The Neural GPU's encoder: a mental image, worked on for as many steps as the input is long."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

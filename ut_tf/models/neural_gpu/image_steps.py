@@ -5,8 +5,6 @@ the image after each CGRU in training; of n steps at the rate p it drops with pr
 8 / n), or nothing would be left of a long computation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -11,8 +11,6 @@ In training all o_k are known, so p_k is a mask on the embedded targets. An outp
 image reads zeros beyond.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

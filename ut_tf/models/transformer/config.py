@@ -5,8 +5,6 @@ How it is used::
     TransformerConfig(hidden_size=512, num_heads=8, num_layers=6)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ut_tf.config.attention import AttentionModelConfig

@@ -12,8 +12,6 @@ blocks that a Universal Transformer repeats; all else it shares with the other m
 (``attention_model.py``).
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import keras

@@ -1,7 +1,5 @@
 """Depths whose states are all kept, for training on each of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

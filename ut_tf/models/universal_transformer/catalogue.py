@@ -1,7 +1,5 @@
 """The parts of a recurrence by name: cells, injections, initial states, depths and exit rules."""
 
-from __future__ import annotations
-
 from ut_tf.config.fields import option
 from ut_tf.registry import Entry
 

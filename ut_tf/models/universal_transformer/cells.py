@@ -12,8 +12,6 @@ embedded input of the recurrence. `memory` is a tensor shaped like the states bu
 or a nested structure of such tensors.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar

@@ -12,8 +12,6 @@ With one attention and the transitions F_1 … F_T,
 T is num_steps, under dynamic halting act_max_steps. The layer norms are shared over the steps.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import keras

@@ -6,8 +6,6 @@ How it is used::
     UniversalTransformerConfig(hidden_size=128, num_heads=4, halting="basic")
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

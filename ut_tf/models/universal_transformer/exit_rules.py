@@ -12,8 +12,6 @@ looks at no other position. A rule of your own is registered and named by ``eval
             return tf.norm(states - carried, axis=-1) < self.threshold, states
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self

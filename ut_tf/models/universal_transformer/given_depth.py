@@ -10,8 +10,6 @@ The answers are those of a model whose evaluation depth it is, or under dynamic 
 The number of steps is a tensor: one graph serves all depths.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf

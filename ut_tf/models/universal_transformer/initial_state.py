@@ -12,8 +12,6 @@ One of your own subclasses ``InitialState``, is registered with ``registry.regis
 and chosen by ``initial_state``. All but the first need an ``input_injection``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -13,8 +13,6 @@ One of your own subclasses ``InputInjection``, is registered with
 ``registry.register_input_injection`` and chosen by ``input_injection``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

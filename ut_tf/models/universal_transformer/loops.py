@@ -9,8 +9,6 @@
 Both start from any carry, so that a run may be cut in two: its first part without gradient, say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

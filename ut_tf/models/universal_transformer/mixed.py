@@ -11,8 +11,6 @@ attends. Pre-norm there is one norm behind the last part (tensor2tensor's mix_wi
 Keys and values of an encoder's states, and caches, are lists in the order of the parts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

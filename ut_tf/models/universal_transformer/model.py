@@ -12,8 +12,6 @@ How it works: its encoder and decoder are each a ``Recurrence``, or a ``MixedSta
 layers stand around it; all else it shares with the other models (``attention_model.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

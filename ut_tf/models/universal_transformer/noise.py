@@ -10,8 +10,6 @@ A number is a hash of the example's symbols, the seed, the position and the chan
 of MurmurHash3, 32 bits).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

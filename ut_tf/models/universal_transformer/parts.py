@@ -1,7 +1,5 @@
 """Makes a Universal Transformer's encoder or decoder from its configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf import registry

@@ -1,7 +1,5 @@
 """The loop over the steps of one new position of each hypothesis: incremental decoding."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -12,8 +12,6 @@ A halted position's state is copied to the next step (halted_states="copy"), so 
 it no longer changes. Positions outside the mask have halted from the start unless padding_ponders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

@@ -14,8 +14,6 @@
     verifier    the first answer that passes the problem's check, else the least residual
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -11,8 +11,6 @@
 halted, ``position_loop.py`` over one new position. ``depth.py`` says how often.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -18,8 +18,6 @@ your own is registered and named by ``train_depth``::
 In evaluation and use depth is as without it: ``eval_num_steps``, and ``eval_exit``.
 """
 
-from __future__ import annotations
-
 import builtins
 import math
 from typing import Any, ClassVar, Self

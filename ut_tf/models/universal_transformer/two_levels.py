@@ -14,8 +14,6 @@ calls of a step alone (``cycle_backprop``): those of its last cycle (TRM), or th
 level (HRM).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Changes of the network in the course of training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ut_tf.training.hooks.hook import Hook

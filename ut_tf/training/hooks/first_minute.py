@@ -1,7 +1,5 @@
 """The speed of training, before the first regular line of progress."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

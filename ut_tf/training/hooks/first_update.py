@@ -1,7 +1,5 @@
 """The first update of a process, which takes longer: TensorFlow traces the graph in it."""
 
-from __future__ import annotations
-
 import time
 
 from ut_tf.training.hooks.hook import Hook

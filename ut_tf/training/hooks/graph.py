@@ -1,7 +1,5 @@
 """The graph of an update, for TensorBoard."""
 
-from __future__ import annotations
-
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.logs import RunLog
 from ut_tf.training.progress_values import TrainingState

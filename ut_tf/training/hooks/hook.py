@@ -12,8 +12,6 @@
     train(run, hooks=[Halve()])
 """
 
-from __future__ import annotations
-
 import abc
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Log points: the progress line, metrics.jsonl and TensorBoard."""
 
-from __future__ import annotations
-
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.logs import RunLog

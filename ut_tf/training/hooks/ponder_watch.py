@@ -1,7 +1,5 @@
 """The bias trap: halting that stands at one number of steps and learns no other."""
 
-from __future__ import annotations
-
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine
 from ut_tf.training.progress_values import TrainingState

@@ -1,7 +1,5 @@
 """The training processes of a run and their times: ``processes.jsonl``."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from pathlib import Path

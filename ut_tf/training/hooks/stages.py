@@ -1,7 +1,5 @@
 """The stages of a curriculum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ut_tf.training.answer_counter import AnswerCounter

@@ -1,7 +1,5 @@
 """The ends of training: the last update, and a signal."""
 
-from __future__ import annotations
-
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, StoppedBy
 from ut_tf.training.progress_values import TrainingState

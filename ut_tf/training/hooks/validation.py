@@ -1,7 +1,5 @@
 """Validation: evaluates, saves a checkpoint, and stops early."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

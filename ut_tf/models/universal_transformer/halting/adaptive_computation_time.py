@@ -1,7 +1,5 @@
 """Adaptive computation time, as the Universal Transformer's paper has it, and Graves' own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -8,8 +8,6 @@ A form of your own is registered with ``registry.register_halting`` and named by
             return 0.5 * super().probabilities(before, after, counted, step)
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, NamedTuple
 
 import keras

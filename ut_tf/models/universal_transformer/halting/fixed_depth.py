@@ -1,7 +1,5 @@
 """No dynamic halting: all positions take the same number of steps."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import keras

@@ -1,7 +1,5 @@
 """Halting by the mean of a sequence's probabilities."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -11,8 +11,6 @@ scores Σ_n p_n log softmax(y_n) in the place of logits.
 All of it is float32 and computed from logarithms: no share underflows to a logarithm of 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Halting at random, a baseline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
