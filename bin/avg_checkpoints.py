@@ -8,49 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import check_choice, default_destination, with_chosen_steps
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.storage.find_checkpoint import check_checkpoint
 
-COMMAND = "ut-avg-checkpoints"
-DESCRIPTION = """ut-avg-checkpoints: writes a run directory whose weights are the mean of several of
-a run's checkpoints.
-
-  ut-avg-checkpoints --output_dir=runs/babi_qa-ut_base --n=5
-  ut-eval --output_dir=runs/babi_qa-ut_base-avg5 --checkpoint=last
-  ut-avg-checkpoints --output_dir=runs/ende --best=5
-
-Checkpoints must be there to be averaged: a run keeps its latest 5, or --keep_checkpoint_max of
-them, and the best."""
-
-FLAGS = (
-    *shared_flags.AVERAGE_FLAGS,
-    Flag(
-        "output_dir",
-        "The run directory whose checkpoints are averaged.",
-        "Where",
-        shown_default="needed",
-    ),
-    Flag(
-        "avg_dir",
-        "Where the averaged run is written.",
-        "Where",
-        shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
-    ),
-    Flag(
-        "model_dir",
-        "The run directory, as tensor2tensor names it; --output_dir is then where the average is"
-        " written.",
-        "Where",
-        shown_default="none",
-    ),
-    shared_flags.RUN_USR_DIR,
-)
+COMMAND, DESCRIPTION, FLAGS = declaration("avg_checkpoints")
 
 
 @entry_point(COMMAND, FLAGS)

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, scores_table, stdout_to_stderr
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import (
     check_split,
     chosen_variants,
@@ -18,7 +19,7 @@ from ut_tf.bin.frame.flag_values import (
     files,
     parallel_set,
 )
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError
 from ut_tf.metrics.bleu import check_lines, check_tokenizer, corpus_scores
 from ut_tf.paths import expanded
@@ -28,59 +29,8 @@ from ut_tf.storage.layout import checkpoint_steps
 if TYPE_CHECKING:
     from ut_tf.evaluation.bleu_curve import Row
 
-COMMAND = "ut-bleu"
-DESCRIPTION = """ut-bleu: scores translations against references, or every checkpoint of a run, by
-sacrebleu.
+COMMAND, DESCRIPTION, FLAGS = declaration("bleu")
 
-  ut-bleu --translation=news.de --reference=news.ref.de
-  ut-bleu --output_dir=runs/ende --checkpoints
-
-Texts are given as people read them; sacrebleu tokenises both sides. The signature tells what was
-measured: quote it with the figure. The figures of checkpoints are kept in the run directory
-(bleu.jsonl) and in its TensorBoard, and are not measured twice."""
-
-_TEXTS, _HOW, _RUN = "Texts", "How", "Checkpoints of a run"
-FLAGS = (
-    Flag("translation", "Translations, one a line.", _TEXTS, shown_default="none"),
-    Flag(
-        "reference",
-        "References, line by line; several files with commas between.",
-        _TEXTS,
-        shown_default="with a run: the problem's",
-    ),
-    *shared_flags.SCORE_FLAGS,
-    Flag(
-        "checkpoints",
-        "Translates with every checkpoint of a run, and scores each.",
-        _RUN,
-        "boolean",
-        default=False,
-    ),
-    Flag("output_dir", "The run directory.", _RUN, shown_default="none", aliases=("model_dir",)),
-    Flag(
-        "steps",
-        "Steps of the checkpoints, such as 1000,2000.",
-        _RUN,
-        default="",
-        shown_default="all",
-    ),
-    Flag(
-        "split",
-        "Split of the problem to translate: test or validation.",
-        _RUN,
-        shown_default="the one that ut-eval uses",
-    ),
-    Flag(
-        "source",
-        "File to translate instead; --reference then names its references.",
-        _RUN,
-        shown_default="none",
-    ),
-    shared_flags.DECODE_HPARAMS,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_TMP_DIR,
-    shared_flags.RUN_USR_DIR,
-)
 
 _OF_RUNS = (
     "output_dir",

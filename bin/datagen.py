@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.declarations import declaration, shared
 from ut_tf.bin.frame.flag_values import (
     check_readable_files,
     problem_arguments,
 )
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.registry_page import registry_page
+from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.config.training import TrainingConfig
 from ut_tf.data.arguments import check_argument_names, name_problem_args, parameters_of
 from ut_tf.data.prepared import prepare_data
@@ -26,75 +28,7 @@ from ut_tf.factories import make_hparams, make_problem, parse_problem_args
 from ut_tf.paths import absolute
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
-COMMAND = "ut-datagen"
-DESCRIPTION = """ut-datagen: makes or downloads the data of problems. ut-trainer does so by itself;
-this command does it beforehand.
-
-  ut-datagen --problem=babi_qa
-  ut-datagen --problem='babi_*' --only_list"""
-
-FLAGS = (
-    Flag(
-        "problem",
-        "Registered name; several with commas between, or a pattern such as 'babi_*'.",
-        "What",
-        shown_default="needed",
-    ),
-    shared_flags.PROBLEM_ARGS,
-    *shared_flags.FILE_FLAGS,
-    Flag(
-        "random_seed",
-        "Seed of generated data, for problems whose data has one.",
-        "What",
-        "integer",
-        shown_default="the problem's",
-    ),
-    Flag(
-        "hparams_set",
-        "Set for which the data is prepared: its vocab_size and subword_model count.",
-        "What",
-        shown_default="the problem's",
-    ),
-    Flag(
-        "hparams",
-        "Overrides of the set, name=value,name=value.",
-        "What",
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "only_list",
-        "Prints the names of the problems and prepares nothing.",
-        "What",
-        "boolean",
-        default=False,
-    ),
-    Flag(
-        "num_shards",
-        "Accepted for tensor2tensor's users: has no effect.",
-        "What",
-        "integer",
-        shown_default="no effect",
-    ),
-    Flag(
-        "max_cases",
-        "Accepted for tensor2tensor's users: has no effect.",
-        "What",
-        "integer",
-        shown_default="no effect",
-    ),
-    Flag(
-        "beam_pipeline_options",
-        "Apache Beam encodes the text of a translate_ problem, with these options,"
-        " name=value,name=value (such as runner=DirectRunner).",
-        "What",
-        shown_default="none; several processes do it",
-    ),
-    shared_flags.DATA_DIR,
-    shared_flags.TMP_DIR,
-    shared_flags.USR_DIR,
-    shared_flags.REGISTRY_HELP,
-)
+COMMAND, DESCRIPTION, FLAGS = declaration("datagen")
 
 
 @entry_point(COMMAND, FLAGS)
@@ -148,7 +82,7 @@ def _training(values: Any) -> TrainingConfig | None:
 def _next_command(problem: str, values: Any, data_dir: Path) -> str:
     given = [
         flag.name
-        for flag in (*shared_flags.FILE_FLAGS, shared_flags.PROBLEM_ARGS, shared_flags.HPARAMS)
+        for flag in (*FILE_FLAGS, *shared("problem_args", "hparams"))
         if values[flag.name].value
     ]
     hparams_set = values.hparams_set or next(iter(registry.sets_to_begin_with(problem)), "<set>")

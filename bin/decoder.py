@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.decoded_output import unwritable, writable, write
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     InputError,
     entry_point,
@@ -26,8 +26,9 @@ from ut_tf.bin.frame.command import (
     stdout_to_stderr,
     tell,
 )
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import decode_config
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_runs
 from ut_tf.data.apache_beam_runner import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
@@ -60,91 +61,10 @@ if TYPE_CHECKING:
     from ut_tf.run import Run
     from ut_tf.search.config import DecodeConfig
 
-COMMAND = "ut-decoder"
-DESCRIPTION = """ut-decoder: answers lines of text with a trained run; needs nothing but its
-directory, or a saved model.
+COMMAND, DESCRIPTION, FLAGS = declaration("decoder")
 
-  ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de
-  echo 31415 | ut-decoder --model=reverse
-  ut-decoder --output_dir=runs/ende \\
-      --decode_hparams="beam_size=8,alpha=0.8,n_best=8,write_beam_scores=true" < news.en
-  ut-decoder --output_dir=runs/ende --score_file=pairs.tsv
-  ut-decoder --output_dir=runs/ende-1 --output_dir=runs/ende-2 < news.en
-  ut-decoder --output_dir=runs/book --prompt_file=prompts.txt \\
-      --decode_hparams="sampling=true,temperature=0.8,top_k=20"
-  ut-decoder --output_dir=runs/ende --decode_from_file=news.en --decode_to_file=news.de \\
-      --beam_pipeline_options=runner=DirectRunner,direct_num_workers=2
-
-Line n of the output answers line n of the input; several outputs of one line stand beside each
-other, with tabs between. bAbI reads plain sentences, with an empty line before each new story, or
-files in bAbI's own format, and gives one line for each question."""
-
-_HOW, _FILES = "How", "Text in and out"
 _STANDARD_INPUT = "-"
 _NEEDED_FILES = "a --decode_from_file, --prompt_file or --score_file, and a --decode_to_file."
-FLAGS = (
-    shared_flags.CHECKPOINT,
-    shared_flags.DECODE_HPARAMS,
-    shared_flags.HPARAMS_IN_USE,
-    Flag("random_seed", "Decides what is sampled.", _HOW, "integer", default=0),
-    Flag(
-        "decode_from_file", "Text to answer, plain or gzip.", _FILES, shown_default="standard input"
-    ),
-    Flag(
-        "prompt_file",
-        "Texts that a language model goes on from, one a line, plain or gzip; - is standard input."
-        " Each is answered by what follows it; of an empty line a text begins.",
-        _FILES,
-        shown_default="none",
-    ),
-    Flag("decode_to_file", "Where the answers go.", _FILES, shown_default="standard output"),
-    Flag(
-        "decode_interactive",
-        "Answers each line of standard input as soon as it is read, instead of many at once.",
-        _FILES,
-        "boolean",
-        default=False,
-        shown_default="false; true where lines are typed at a terminal",
-    ),
-    Flag(
-        "score_file",
-        "Lines of source, tab, target: prints log p(target | source) in nats for each, the target"
-        " divided into symbols as in training. Of several sources (bAbI: story, question) each is a"
-        " column, in which \\n stands for a new line.",
-        _FILES,
-        shown_default="none",
-    ),
-    Flag(
-        "decode_shards",
-        "Consecutive shares that the input is divided into, one for each call; `cat OUT-*-of-*`"
-        " joins the outputs.",
-        _FILES,
-        "integer",
-        default=1,
-    ),
-    Flag(
-        "shard",
-        "Number of this call's share, from 0.",
-        _FILES,
-        "integer",
-        default=0,
-        aliases=("worker_id",),
-    ),
-    Flag(
-        "beam_pipeline_options",
-        "Apache Beam divides the input among the workers of a runner, with these options,"
-        " name=value,name=value (such as runner=DirectRunner). The folder OUT.shards beside the"
-        " output keeps what is finished: the same command goes on with the rest.",
-        _FILES,
-        shown_default="none; this process does it",
-    ),
-    shared_flags.READ_RUN_DIRS,
-    shared_flags.SAVED_MODEL,
-    shared_flags.RUN_PROBLEM,
-    shared_flags.RUN_HPARAMS_SET,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_USR_DIR,
-)
 
 
 @entry_point(COMMAND, FLAGS)

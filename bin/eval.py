@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
 from ut_tf.bin.eval_frame import (
-    COMMAND,
     changed,
     check_known_lengths,
     keep,
@@ -30,10 +29,11 @@ from ut_tf.bin.eval_sweeps import (
     sweep_depths,
     sweep_exits,
 )
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_runs
 from ut_tf.bin.frame.terminal import width_of
 from ut_tf.config.hparams import HParams
@@ -50,122 +50,9 @@ if TYPE_CHECKING:
     from ut_tf.evaluation.measurement import CheckpointMeasurement
     from ut_tf.run_weights import LoadedCheckpoint
 
-DESCRIPTION = """ut-eval: evaluates a trained run on the sets that its problem names.
-
-  ut-eval --output_dir=runs/babi_qa-ut_base
-  ut-eval --output_dir=runs/copy --lengths=40,80,400 > metrics.json
-  ut-eval --output_dir=runs/task1 --test_problem=babi_sim_task1
-  ut-eval --output_dir=runs/task1 --hparams=eval_num_steps=8
-  ut-eval --output_dir=runs/ende --decode_hparams=alpha=1.2
-  ut-eval --output_dir=runs/task1-1 --output_dir=runs/task1-2
-  ut-eval --output_dir=runs/task1 --exit_sweep
-  ut-eval --output_dir=runs/task1 --depth_sweep=1,2,4..64
-  ut-eval --output_dir=runs/sudoku --by_difficulty
-  ut-eval --output_dir=runs/task1 --figures
-  ut-eval --model=babi
-
-The table goes to standard error. It shows metrics with 95% intervals, which cover the choice of the
-test examples, and groups of examples as columns. Standard output gets one line, a JSON object with
-every metric, where it is a file or a pipe; in a terminal only with --json.
-The results are added to evaluations.jsonl in the run directory; a saved model stays as it is. Of
-several runs, whose probabilities are averaged, they are added to ensembles.jsonl in the first."""
+COMMAND, DESCRIPTION, FLAGS = declaration("eval")
 
 _RUN_FIGURES = "{output_dir}/figures"
-FLAGS = (
-    Flag(
-        "checkpoint",
-        "best (by validation), last, a step's number, or the path of a checkpoint.",
-        "What",
-        default="best",
-        aliases=("checkpoint_path",),
-    ),
-    Flag(
-        "lengths",
-        "Lengths of the examples, such as 40,80,400, for problems that generate them by length.",
-        "What",
-        default="",
-        shown_default="the problem's",
-    ),
-    Flag(
-        "json",
-        "Prints the JSON line in a terminal, too, and says what it holds: metrics (name and number;"
-        " also --json alone), or record (the line added to evaluations.jsonl, with the intervals).",
-        "What",
-        default="",
-        shown_default="metrics in a file or a pipe, no line in a terminal",
-        alone="metrics",
-    ),
-    Flag(
-        "split",
-        "Split to evaluate on: train, validation or test.",
-        "What",
-        shown_default="the problem's",
-    ),
-    Flag(
-        "test_problem",
-        "Registered name of another problem: its test texts are read with the run's vocabulary, and"
-        " the answers compared as text.",
-        "What",
-        shown_default="the run's problem",
-    ),
-    Flag(
-        "test_problem_args",
-        "Arguments of the other problem, name=value,name=value.",
-        "What",
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "decode_hparams",
-        "Options for problems that have texts written, name=value,name=value, such as"
-        " beam_size=8,alpha=1.2: as of ut-decoder, in place of the problem's.",
-        "What",
-        default="",
-        shown_default="the problem's",
-    ),
-    Flag(
-        "exit_sweep",
-        "Compares exit rules at some thresholds: names such as kl,state_difference, or alone for"
-        " all that the model can take; the table is kept in exit_sweep.csv and exit_sweep.json.",
-        "What",
-        default="",
-        shown_default="none",
-        alone="all",
-    ),
-    Flag(
-        "depth_sweep",
-        "Evaluates at many recurrent depths: 1,2,3,8, with ranges of every depth (1..32) or doubled"
-        " ones (1,2,4..512); the table is kept in depth_sweep.csv and depth_sweep.json.",
-        "What",
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "by_difficulty",
-        "Compares each position's steps with those that an algorithm needs, of problems whose depth"
-        " is known; the table is kept in by_difficulty.csv and by_difficulty.json.",
-        "What",
-        "boolean",
-        default=False,
-    ),
-    Flag(
-        "figures",
-        "Draws the results (SVG and PNG) into this folder: by length, by group, ponder times,"
-        " confusion of answers; needs pip install matplotlib.",
-        "What",
-        default="",
-        shown_default="none; alone: figures/ in the run directory",
-        alone=_RUN_FIGURES,
-    ),
-    shared_flags.HPARAMS_IN_USE,
-    shared_flags.READ_RUN_DIRS,
-    shared_flags.SAVED_MODEL,
-    shared_flags.RUN_PROBLEM,
-    shared_flags.RUN_HPARAMS_SET,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_TMP_DIR,
-    shared_flags.RUN_USR_DIR,
-)
 
 
 @entry_point(COMMAND, FLAGS)

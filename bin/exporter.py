@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import decode_config
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.paths import absolute
 from ut_tf.run import Run
@@ -21,94 +22,8 @@ from ut_tf.sharing.places import check_new
 from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.layout import EXPORT_FOLDER, LITERT_FOLDER
 
-COMMAND = "ut-exporter"
-DESCRIPTION = """ut-exporter: writes a trained run as a SavedModel that takes and returns text, for
-TensorFlow Serving, as a LiteRT file for phones, or as a saved model for --model of the other
-commands.
+COMMAND, DESCRIPTION, FLAGS = declaration("exporter")
 
-  ut-exporter --output_dir=runs/ende --export_dir=exports/ende
-  ut-exporter --output_dir=runs/ende --decode_hparams="beam_size=1" --dtype=bfloat16
-  ut-exporter --output_dir=runs/ende --format=litert
-  ut-exporter --output_dir=runs/babi --format=model --export_dir=models/babi
-
-The last line on standard output is the folder that was written: <export_dir>/<version>, or a saved
-model's <export_dir>."""
-
-_HOW = "How"
-FLAGS = (
-    shared_flags.CHECKPOINT,
-    shared_flags.DECODE_HPARAMS,
-    shared_flags.HPARAMS_IN_USE,
-    Flag(
-        "signatures",
-        "Names of the signatures to export, separated by commas.",
-        "What",
-        default="",
-        shown_default="all of the problem",
-    ),
-    Flag(
-        "format",
-        "savedmodel, for TensorFlow Serving; litert: a model.tflite of ids and logits, without text"
-        " and search; or model: a folder with weights, configuration,"
-        " vocabulary and a model card, for --model of the other commands.",
-        "What",
-        default="savedmodel",
-    ),
-    Flag(
-        "dtype",
-        "float32, or bfloat16: half the size, and faster where the processor has it. With"
-        " --format=model float16 in its place, in which weights are stored.",
-        _HOW,
-        default="float32",
-    ),
-    Flag(
-        "quantize",
-        "int8: matrices take a quarter of float32's space; answers come no faster.",
-        _HOW,
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "warmup",
-        "Adds requests that TensorFlow Serving runs when it loads the model.",
-        _HOW,
-        "boolean",
-        default=True,
-    ),
-    Flag(
-        "license",
-        "With --format=model: the licence that the card names, such as apache-2.0.",
-        _HOW,
-        shown_default="none",
-    ),
-    shared_flags.READ_RUN_DIR,
-    shared_flags.SAVED_MODEL,
-    Flag(
-        "export_dir",
-        "Directory that holds the versions of the served model; with --format=model, the folder to"
-        " be made.",
-        "Where",
-        shown_default="<output_dir>/export or <output_dir>/litert; needed with --model or"
-        " --format=model",
-    ),
-    Flag(
-        "upload_to",
-        "With --format=model: where on the Hugging Face hub the model goes, too, hf://user/model.",
-        "Where",
-        shown_default="nowhere",
-    ),
-    Flag(
-        "version",
-        "Number of the version; the highest is served.",
-        "Where",
-        "integer",
-        shown_default="one more than the highest there is",
-    ),
-    shared_flags.RUN_PROBLEM,
-    shared_flags.RUN_HPARAMS_SET,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_USR_DIR,
-)
 _CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "savedmodel": {"dtype": ("float32", "bfloat16"), "quantize": ("", "int8")},
     "litert": {"dtype": ("float32",), "quantize": ("", "int8")},

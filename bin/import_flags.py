@@ -3,47 +3,11 @@
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.frame import shared_flags
 from ut_tf.bin.frame.command import import_tensorflow, stdout_to_stderr
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.interop.tensor2tensor_files import read_hparams
 from ut_tf.paths import expanded
-
-TENSOR2TENSOR = (
-    Flag(
-        "problem",
-        "Registered name of the problem.",
-        "What",
-        shown_default="the one that t2t_dir names or its symbols tell",
-    ),
-    Flag(
-        "checkpoint",
-        "Path or name of one of tensor2tensor's checkpoints.",
-        "What",
-        shown_default="the latest",
-        aliases=("checkpoint_path",),
-    ),
-    Flag(
-        "target_space_id",
-        "tensor2tensor's SpaceID of the problem's targets: the row of the target space embedding.",
-        "What",
-        "integer",
-        shown_default="the row that was trained",
-    ),
-    Flag(
-        "vocab",
-        "tensor2tensor's vocabulary of subwords: the run then translates text.",
-        "What",
-        shown_default="without --problem the file vocab.* in t2t_dir or data_dir that fits",
-    ),
-    shared_flags.PROBLEM_ARGS,
-    Flag("t2t_dir", "tensor2tensor's output directory.", "Where", required=True),
-    Flag("output_dir", "Where the run directory is written.", "Where", required=True),
-    shared_flags.DATA_DIR,
-    shared_flags.TMP_DIR,
-    shared_flags.USR_DIR,
-)
 
 
 def check_names(values: Any) -> None:
@@ -55,7 +19,7 @@ def check_names(values: Any) -> None:
 
 
 def import_tensor2tensor(values: Any) -> None:
-    """Makes a run directory of tensor2tensor's, given the values of ``TENSOR2TENSOR``."""
+    """Makes a run directory of tensor2tensor's, given the values of the flags."""
     if values.target_space_id is not None and values.target_space_id < 0:
         raise FlagError(
             f"--target_space_id={values.target_space_id}: expected the number of a row, from 0."

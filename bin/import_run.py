@@ -4,60 +4,23 @@
 --problem_args=folder=data/sudoku-extreme --output_dir=runs/imported``
 """
 
-import dataclasses
 import sys
 from typing import Any
 
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
-from ut_tf.bin.import_flags import TENSOR2TENSOR, check_names, import_tensor2tensor
+from ut_tf.bin.import_flags import check_names, import_tensor2tensor
 from ut_tf.errors import did_you_mean
 
-COMMAND = "ut-import"
-DESCRIPTION = """ut-import: makes a run directory from a checkpoint of TRM, HRM or Huginn, or from
-tensor2tensor's output directory, for ut-eval, ut-show, ut-insights, ut-trainer and ut-exporter.
-
-  ut-import --from=trm --checkpoint=step_65104.pth --config=all_config.yaml \\
-      --problem=puzzle_folder --problem_args=folder=data/sudoku-extreme,board=9x9 \\
-      --output_dir=runs/imported
-  ut-eval --output_dir=runs/imported
-  ut-import --from=tensor2tensor --t2t_dir=t2t_train/reverse --output_dir=runs/reverse"""
+COMMAND, DESCRIPTION, FLAGS = declaration("import_run")
 
 _T2T = "tensor2tensor"
 _KINDS = ("trm", "hrm", "huginn", _T2T)
 _FILES = ("checkpoint", "config", "problem")
 _OF_T2T = ("t2t_dir", "target_space_id", "vocab")
-_HELP = {
-    "checkpoint": "File of the weights (.pth, .pt, .bin, .safetensors); of tensor2tensor the path"
-    " or name of a checkpoint.",
-    "t2t_dir": "tensor2tensor's output directory, with --from=tensor2tensor.",
-}
-_DEFAULTS = {
-    "problem": "needed, but with --from=tensor2tensor",
-    "checkpoint": "needed; of tensor2tensor the latest",
-    "t2t_dir": "none",
-}
-FLAGS = (
-    Flag("from", f"Whose checkpoint it is: {', '.join(_KINDS)}.", "What", required=True),
-    Flag(
-        "config",
-        "File of the configuration that the weights were trained with: of TRM and HRM a YAML file,"
-        " of Huginn config.json.",
-        "What",
-        shown_default="needed, but with --from=tensor2tensor",
-    ),
-    *(
-        dataclasses.replace(
-            flag,
-            help=_HELP.get(flag.name, flag.help),
-            shown_default=_DEFAULTS.get(flag.name, flag.shown_default),
-            required=flag.required and flag.name != "t2t_dir",
-        )
-        for flag in TENSOR2TENSOR
-    ),
-)
 
 
 @entry_point(COMMAND, FLAGS)

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     entry_point,
     import_tensorflow,
     refuse_overwriting,
     stdout_to_stderr,
 )
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.bin.serving_flags import (
-    address_flags,
     checked_allowed_hosts,
     give_memory_back,
     log_of,
@@ -39,63 +39,7 @@ if TYPE_CHECKING:
     from ut_tf.insights.served_page import InsightsPage
     from ut_tf.web.server import WebServer
 
-COMMAND = "ut-insights"
-DESCRIPTION = """ut-insights: shows what a trained run's model computes at every step: ponder times,
-halting, attention, and the answer after each step.
-
-  ut-insights --output_dir=runs/babi --html=think.html
-  ut-insights --output_dir=runs/reverse --input=31415 --json=think.json
-  ut-insights --output_dir=runs/babi --compare_with=runs/fixed --examples=4 --html=think.html
-  ut-insights --output_dir=runs/babi --serve
-
-The page is one file that needs no network. Texts are read as ut-decoder reads them."""
-
-_EXAMPLES, _OUT, _HOW = "Examples", "Output", "How"
-FLAGS = (
-    shared_flags.CHECKPOINT,
-    shared_flags.HPARAMS_IN_USE,
-    Flag(
-        "compare_with",
-        "Run directory of another model, shown beside.",
-        "What",
-        shown_default="none",
-    ),
-    Flag("compare_checkpoint", "Its checkpoint, as for --checkpoint.", "What", default="best"),
-    Flag(
-        "input", "A text to read; lines are divided as in a file.", _EXAMPLES, shown_default="none"
-    ),
-    Flag("input_file", "File of texts to read, plain or gzip.", _EXAMPLES, shown_default="none"),
-    Flag(
-        "examples",
-        "Test examples to show.",
-        _EXAMPLES,
-        "integer",
-        shown_default="8, or 0 where there is an input",
-    ),
-    Flag(
-        "histogram_examples",
-        "Test examples in the histograms of ponder times.",
-        _EXAMPLES,
-        "integer",
-        shown_default="200, or 0 where no test examples are shown",
-    ),
-    Flag("html", "The page to write.", _OUT, shown_default="none"),
-    Flag("no_open", "Does not open the page in a browser.", _OUT, "boolean", default=False),
-    Flag("json", "The same as JSON (docs/insights.md).", _OUT, shown_default="none"),
-    Flag(
-        "serve",
-        "Serves the page, with a field for inputs, until Ctrl-C.",
-        _OUT,
-        "boolean",
-        default=False,
-    ),
-    *address_flags(_OUT, 8008),
-    shared_flags.READ_RUN_DIR,
-    shared_flags.SAVED_MODEL,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_TMP_DIR,
-    shared_flags.RUN_USR_DIR,
-)
+COMMAND, DESCRIPTION, FLAGS = declaration("insights")
 
 
 @entry_point(COMMAND, FLAGS)

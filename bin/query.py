@@ -11,7 +11,8 @@ from typing import Any
 
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import EXIT_USER_ERROR, entry_point, is_typed, standard_input, tell
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError, counted
 from ut_tf.inference.text_files import input_lines, one_line, read_input
 from ut_tf.notices import printable, warn
@@ -20,63 +21,7 @@ from ut_tf.problems.babi.lines import questions
 from ut_tf.serving.rest_client import LONGEST_TIMEOUT, RefusedError, RestClient
 from ut_tf.serving.rest_messages import ERROR, WARNING
 
-COMMAND = "ut-query"
-DESCRIPTION = """ut-query: sends lines of text to a model in TensorFlow Serving and prints its
-answers, in order.
-
-  ut-query --server=http://localhost:8501 --model_name=ende < lines.txt
-  ut-query --model_name=ende                     # asks for lines
-  ut-query --model_name=ende --signature=score --decode_from_file=pairs.tsv
-
-A model of stories and questions reads plain sentences, each question with its "?" and an empty line
-before a new story, or files in bAbI's own format; other inputs of one example stand on one line,
-with tabs between. Printed are an example's outputs, several of
-them with tabs between or, where a signature has none, its value as JSON. A line that the model
-cannot read is told on standard error, and an empty line stands for its answer."""
-
-_SERVER, _FILES = "Server", "Text in and out"
-FLAGS = (
-    Flag(
-        "server",
-        "Address of TensorFlow Serving's REST port.",
-        _SERVER,
-        default="http://localhost:8501",
-    ),
-    Flag(
-        "model_name",
-        "Name under which the model is served.",
-        _SERVER,
-        default="model",
-        aliases=("servable_name",),
-    ),
-    Flag(
-        "model_version",
-        "Number of the version to ask.",
-        _SERVER,
-        "integer",
-        shown_default="the highest",
-    ),
-    Flag("signature", "Name of the signature to ask.", _SERVER, default="serving_default"),
-    Flag(
-        "timeout",
-        "Seconds to wait for each whole answer.",
-        _SERVER,
-        "float",
-        default=60.0,
-        aliases=("timeout_secs",),
-    ),
-    Flag("batch_size", "Examples in one request.", _SERVER, "integer", default=32),
-    Flag(
-        "decode_from_file", "Text to send, plain or gzip.", _FILES, shown_default="standard input"
-    ),
-    Flag(
-        "json",
-        "Prints all that the signature returns, one JSON value a line.",
-        _FILES,
-        "boolean",
-        default=False,
-    ),
-)
+COMMAND, DESCRIPTION, FLAGS = declaration("query")
 
 
 @entry_point(COMMAND, FLAGS)

@@ -10,7 +10,8 @@ from pathlib import Path
 from ut_tf.bin import report_results
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, tell
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
@@ -21,68 +22,9 @@ from ut_tf.tables.paper_report import Report, make_report
 from ut_tf.tables.report_text import as_csv, as_json, as_markdown
 from ut_tf.tables.runs import FoundRun, find_runs
 
-COMMAND = "ut-report"
-DESCRIPTION = """ut-report: fills the tables of "Universal Transformers" (arXiv 1807.03819) from run
-directories.
-
-  ut-report runs
-  ut-report runs/copy runs/reverse --tables=4 --format=csv --output=table4.csv
-  ut-report runs --format=html --output=report.html
-  ut-report runs/copy runs/reverse --curves --output=curves.svg
-  ut-report runs/copy --record=results/lengths.jsonl --table=lengths
-  ut-report results/*.jsonl --page=docs/results.md
-
-It reads what ut-eval found; runs without an evaluation are listed with the command that evaluates
-them. Rows of ours stand beneath the paper's; where several runs differ in their seed alone, the
-best by validation and the mean are given. Figures of other data than the table's have a mark.
-
---record keeps the figures of finished runs as records, with command, commit, processor and
-versions. From files of records it writes tables of your own, also into pages."""
+COMMAND, DESCRIPTION, FLAGS = declaration("report")
 
 _MAIN_CURVES = "main"
-FLAGS = (
-    Flag(
-        "runs",
-        "Run directories, or folders with runs at any depth; or files of kept records (.jsonl).",
-        "What",
-        "words",
-        required=True,
-        positional=True,
-    ),
-    Flag(
-        "tables",
-        "Numbers of the tables to print, such as 1,4 (1 is 1, 1a and 1b), whether or not there are"
-        " runs; of kept records their names.",
-        "What",
-        default="",
-        shown_default="all with runs",
-    ),
-    Flag(
-        "curves",
-        "Draws learning curves of all runs in one figure instead of tables: names such as"
-        " train/loss,eval/error or eval/error/*, or alone for the loss and validation's main"
-        " metric; needs pip install matplotlib.",
-        "What",
-        default="",
-        shown_default="none",
-        alone=_MAIN_CURVES,
-    ),
-    Flag(
-        "format",
-        "markdown (or md), csv (one figure a line), json, or html (with plots and links to the"
-        " runs; needs pip install matplotlib).",
-        "How",
-        default="markdown",
-    ),
-    Flag(
-        "output",
-        "File to write to.",
-        "How",
-        default="",
-        shown_default="standard output; of curves curves.svg and curves.png",
-    ),
-    *report_results.FLAGS,
-)
 _FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json, "md": as_markdown}
 _HTML = "html"
 

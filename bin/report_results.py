@@ -10,7 +10,7 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.frame.command import tell
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError, counted, did_you_mean
 from ut_tf.evaluation.records import Record
@@ -27,55 +27,6 @@ from ut_tf.tables.runs import FoundRun
 
 _COMMAND = "ut-report"
 _SUFFIX = ".jsonl"
-_GROUP = "Kept records"
-FLAGS = (
-    Flag(
-        "record",
-        "File of records (.jsonl) that the figures of the runs are added to; a run that is not"
-        " finished, or whose checkpoint validation did not choose, is refused. The same run and"
-        " figure is replaced.",
-        _GROUP,
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "table",
-        "Name of the table that the records belong to; tables.yaml beside the file may lay it out.",
-        _GROUP,
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "row",
-        "What the table calls the system.",
-        _GROUP,
-        default="",
-        shown_default="the model, such as UT",
-    ),
-    Flag(
-        "metrics",
-        "Figures to keep, such as error,loss.",
-        _GROUP,
-        default="",
-        shown_default="those of the table's layout, without one the headline",
-    ),
-    Flag(
-        "note",
-        "What is other than in the published benchmark, in a few words.",
-        _GROUP,
-        default="",
-        shown_default="what ut-eval said",
-    ),
-    Flag(
-        "page",
-        "Markdown file whose sections between <!-- table: NAME --> and <!-- end --> are written"
-        " anew from the records. May be given several times.",
-        _GROUP,
-        "words",
-        default=[],
-        shown_default="none",
-    ),
-)
 
 
 def are_records(places: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ into.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import sys
 from collections.abc import Sequence
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, tell
-from ut_tf.bin.frame.flags import Flag, FlagError
-from ut_tf.bin.frame.shared_flags import RUN_USR_DIR
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.serving_flags import (
-    address_flags,
     checked_allowed_hosts,
     give_memory_back,
     log_of,
@@ -34,73 +32,8 @@ from ut_tf.storage.layout import EXPORT_FOLDER
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-COMMAND = "ut-serve"
-DESCRIPTION = """ut-serve: serves an exported model by TensorFlow Serving's REST protocol, and a
-page to type into at /.
+COMMAND, DESCRIPTION, FLAGS = declaration("serve")
 
-  ut-exporter --output_dir=runs/ende --export_dir=exports/ende
-  ut-serve --export_dir=exports/ende --model_name=ende
-  echo "Two dogs run." | ut-query --model_name=ende
-
-Requests that wait are joined into one call of the model. A new version in --export_dir takes the
-place of the old one. Ctrl-C or SIGTERM ends the server when all requests that have arrived are
-answered."""
-
-_WHAT, _WHERE, _LIMITS = "What", "Where", "Limits"
-FLAGS = (
-    Flag(
-        "export_dir",
-        "What ut-exporter wrote: the directory of all versions, of which the highest is served, or"
-        " one version.",
-        _WHAT,
-        shown_default="<output_dir>/export",
-    ),
-    Flag(
-        "output_dir",
-        "The run directory in which the export is; with it, /insights/ is the page of ut-insights.",
-        _WHAT,
-        shown_default="none",
-        aliases=("model_dir",),
-    ),
-    dataclasses.replace(RUN_USR_DIR, group=_WHAT),
-    Flag("model_name", "Name of the model in the paths of requests.", _WHAT, default="model"),
-    *address_flags(_WHERE, 8501, port_aliases=("rest_api_port",)),
-    Flag(
-        "max_batch_size",
-        "Examples in one call of the model; 1 joins nothing.",
-        _LIMITS,
-        "integer",
-        default=32,
-    ),
-    Flag(
-        "num_batch_threads",
-        "Calls of the model that run at the same time.",
-        _LIMITS,
-        "integer",
-        default=1,
-    ),
-    Flag(
-        "max_waiting",
-        "Examples that may wait; more requests get status 503.",
-        _LIMITS,
-        "integer",
-        default=1024,
-    ),
-    Flag(
-        "max_body_mb",
-        "Megabytes in one request; larger ones get status 413.",
-        _LIMITS,
-        "float",
-        default=8.0,
-    ),
-    Flag(
-        "timeout",
-        "Seconds until a request must have arrived, and again until its answer; then status 504.",
-        _LIMITS,
-        "float",
-        default=60.0,
-    ),
-)
 _POSITIVE = ("max_batch_size", "num_batch_threads", "max_waiting", "max_body_mb", "timeout")
 _LARGEST = 1_000_000
 # As many threads as Starlette has.

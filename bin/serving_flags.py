@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError
 from ut_tf.notices import printable
 
@@ -19,41 +19,6 @@ if TYPE_CHECKING:
 # TensorFlow's own pool for processors keeps what the largest request has taken for ever.
 _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 _STOPPING = b"\nanswering the requests that have arrived; a second signal stops at once\n"
-
-
-def address_flags(group: str, port: int, port_aliases: tuple[str, ...] = ()) -> tuple[Flag, ...]:
-    """Where to listen and under which names to answer; `port` is the default."""
-    return (
-        Flag(
-            "host",
-            "Address to listen at: 127.0.0.1 answers this machine alone, 0.0.0.0 all others, too.",
-            group,
-            default="127.0.0.1",
-        ),
-        Flag(
-            "allowed_hosts",
-            "Names besides --host and localhost under which clients may ask, and whose pages may,"
-            " separated by commas; * for any.",
-            group,
-            default="",
-            shown_default="none",
-        ),
-        Flag(
-            "port",
-            "Port to listen at; 0: any free one.",
-            group,
-            "integer",
-            default=port,
-            aliases=port_aliases,
-        ),
-        Flag(
-            "access_log",
-            "Writes a line about each request to standard error.",
-            group,
-            "boolean",
-            default=True,
-        ),
-    )
 
 
 def checked_allowed_hosts(values: Any) -> list[str]:

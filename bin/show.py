@@ -6,7 +6,6 @@ its answer, in the terminal.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import textwrap
 import webbrowser
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf.bin.examples.input import is_question, known_words_message
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     EXIT_USER_ERROR,
     entry_point,
@@ -25,7 +24,8 @@ from ut_tf.bin.frame.command import (
     stdout_to_stderr,
     tell,
 )
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.declarations import declaration
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.bin.frame.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
@@ -43,18 +43,7 @@ if TYPE_CHECKING:
     from ut_tf.inference.translator import Translator
     from ut_tf.insights.inspector import Inspector
 
-COMMAND = "ut-show"
-DESCRIPTION = """ut-show: shows how many steps a trained model takes for each position, what it
-attends to, and its answer.
-
-  ut-show
-  ut-show --input="Anna took the lamp. Anna went to the attic. Where is the lamp?"
-  ut-show --output_dir=runs/babi --examples=3 --html=think.html
-
-Without a run it shows a small model that comes with ut-tf. In a terminal it then reads what you
-type: facts, one a line, and a question that ends with "?"; of other problems one input a line.
-Behind a text for a language model stand its next word and how probable that is, and a continuation
-that is drawn (ut-decoder --prompt_file draws others)."""
+COMMAND, DESCRIPTION, FLAGS = declaration("show")
 
 # In the words of babi_sim.
 _SAMPLE = """Anna went to the attic.
@@ -66,55 +55,10 @@ Where is the lamp?"""
 
 _SHIPPED = "babi"
 _CONTINUED = "sampling=true,temperature=0.8,top_k=20,extra_length=30,batch_size=1"
-_RUN_DIR = dataclasses.replace(shared_flags.READ_RUN_DIR, shown_default="none")
-_MODEL = dataclasses.replace(
-    shared_flags.SAVED_MODEL, shown_default=f"{_SHIPPED}, where no run directory is given"
-)
 _LEAVE, _HELP = frozenset({"exit", "quit"}), frozenset({"help", "?"})
 _COMMANDS = '"exit", "quit" or Ctrl-D leaves; "help" or "?" shows this again.'
-_EXAMPLES, _OUT = "Examples", "Output"
 # At least so many test examples are looked at for the one that is shown first.
 _LOOKED_AT = 4
-FLAGS = (
-    shared_flags.CHECKPOINT,
-    shared_flags.HPARAMS_IN_USE,
-    Flag(
-        "input",
-        "What to read, as it is typed: facts and a question, or a line of text.",
-        _EXAMPLES,
-        shown_default="what is typed or piped",
-    ),
-    Flag("input_file", "File of texts to read, plain or gzip.", _EXAMPLES, shown_default="none"),
-    Flag(
-        "examples",
-        "Test examples to show, of each group in turn.",
-        _EXAMPLES,
-        "integer",
-        shown_default="0",
-    ),
-    Flag(
-        "html",
-        "Writes a page that shows every step, too: a file that ends in .html.",
-        _OUT,
-        default="",
-        shown_default="none",
-        alone="think.html",
-    ),
-    Flag(
-        "animate",
-        "Writes the first board shown, filled step by step: a file that ends in .gif.",
-        _OUT,
-        default="",
-        shown_default="none",
-        alone="board.gif",
-    ),
-    Flag("no_open", "Does not open the page in a browser.", _OUT, "boolean", default=False),
-    _RUN_DIR,
-    _MODEL,
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_TMP_DIR,
-    shared_flags.RUN_USR_DIR,
-)
 
 
 @entry_point(COMMAND, FLAGS)

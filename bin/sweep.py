@@ -16,10 +16,9 @@ from ut_tf.bin import trainer_flags
 from ut_tf.bin.entry import EXIT_INTERRUPTED
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import EXIT_USER_ERROR, entry_point, tell
+from ut_tf.bin.frame.declarations import declaration, shared
 from ut_tf.bin.frame.flags import Flag, FlagError
-from ut_tf.bin.frame.shared_flags import USR_DIR
 from ut_tf.bin.sweep_commands import OWN_FLAGS, CellCommands, split_words
-from ut_tf.bin.sweep_search import FLAGS as SEARCH_FLAGS
 from ut_tf.bin.sweep_search import check_search, make_search
 from ut_tf.bin.trainer_flags import checked_run
 from ut_tf.config.overrides import parse_assignments
@@ -35,97 +34,8 @@ from ut_tf.sweeping.search import Space, bounds_of, parse_space
 from ut_tf.sweeping.sweep import Sweep, SweepResult, run_sweep, summary
 from ut_tf.tables.runs import NOT_THE_RECIPE
 
-COMMAND = "ut-sweep"
-DESCRIPTION = """ut-sweep: trains and evaluates every combination of problems, sets, hyperparameters
-and seeds, each in a run directory of its own.
+COMMAND, DESCRIPTION, FLAGS = declaration("sweep")
 
-  ut-sweep --problems=babi_qa_task{1..20}_10k --hparams_sets=ut_babi --seeds=1..10 \\
-      --output_dir=runs/sweep
-  ut-sweep --problems=lte_program --hparams_sets=ut_lte --grid=dropout=0.1+0.3,num_steps=4+8 \\
-      --seeds=1..3 --parallel=2 -- --train_steps=2000
-
-What stands after -- are flags of ut-trainer, the same for every run. The same command passes over
-what is finished and goes on with what was stopped; one with more problems, sets or seeds adds to
-it. Ctrl-C lets every run save a checkpoint."""
-
-FLAGS = (
-    Flag(
-        "problems",
-        "Names of problems, with commas between; {1..20} and {a,b} stand for each of them. May be"
-        " given several times.",
-        "What",
-        "words",
-        required=True,
-        aliases=("problem",),
-    ),
-    Flag(
-        "hparams_sets",
-        "Names of hyperparameter sets, written likewise.",
-        "What",
-        "words",
-        required=True,
-        aliases=("hparams_set",),
-    ),
-    Flag(
-        "seeds",
-        "Seeds: numbers and ranges such as 1..10, with commas between.",
-        "What",
-        "words",
-        default=["0"],
-        shown_default="0",
-    ),
-    Flag(
-        "grid",
-        "Hyperparameters with + between their values, name=value+value with commas between; every"
-        " combination is a run, and a row of the table. A / stands between grids; an empty one is"
-        " the set as it is.",
-        "What",
-        default="",
-        shown_default="those of the sets",
-    ),
-    Flag(
-        "trainer_flags",
-        "Flags of ut-trainer for every run, after --.",
-        "What",
-        "words",
-        default=[],
-        shown_default="none",
-        positional=True,
-    ),
-    Flag(
-        "lengths",
-        "Lengths of the examples that ut-eval uses.",
-        "What",
-        default="",
-        shown_default="the problem's",
-    ),
-    Flag("split", "Split that ut-eval uses.", "What", default="", shown_default="the problem's"),
-    Flag(
-        "output_dir",
-        "Folder that the run directories lie in, <problem>-<set>-seed<k>.",
-        "Where",
-        default="runs/sweep",
-    ),
-    Flag(
-        "parallel",
-        "Runs at a time; each has its share of the processor's cores, and of the GPUs in"
-        " CUDA_VISIBLE_DEVICES.",
-        "How",
-        "integer",
-        default=1,
-    ),
-    Flag(
-        "task",
-        "Number of this task, from 0 to --tasks less 1: it has every --tasks-th run. In an array:"
-        " --task=$SLURM_ARRAY_TASK_ID --tasks=16.",
-        "How",
-        "integer",
-        default=0,
-    ),
-    Flag("tasks", "Tasks that share the runs.", "How", "integer", default=1),
-    *SEARCH_FLAGS,
-    Flag("dry_run", "Prints the commands and runs none.", "How", "boolean", default=False),
-)
 T = TypeVar("T")
 _TASKS_FOLDER = ".tasks"
 _ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.md)"
@@ -283,7 +193,7 @@ def _sweep(values: Any) -> Sweep:
         f"--{name}={values[name].value}" for name in ("lengths", "split") if values[name].value
     ]
     # Of ut-trainer's flags the folder of code, which ut-eval needs, too.
-    code, _ = split_words(values.trainer_flags, (USR_DIR,))
+    code, _ = split_words(values.trainer_flags, shared("usr_dir"))
     return Sweep(
         expanded(values.output_dir),
         cells_of(values),

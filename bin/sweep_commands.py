@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ut_tf.bin.frame.declarations import shared
 from ut_tf.bin.frame.flags import Flag
-from ut_tf.bin.frame.shared_flags import HPARAMS
 from ut_tf.sweeping.grid import Cell
 from ut_tf.sweeping.jobs import Command
 
@@ -29,13 +29,13 @@ class CellCommands:
 
     def training(self, cell: Cell, place: Path, threads: int | None) -> Command:
         """The cell's ut-trainer, with its share of the cores where there is one."""
-        theirs, others = split_words(self.training_options, (HPARAMS,))
+        theirs, others = split_words(self.training_options, shared("hparams"))
         assignments = [cell.point, *(word.removeprefix("--hparams=") for word in theirs)]
         own = (cell.problem, cell.hparams_set, str(cell.seed), str(place))
         flags = [
             *map(_flag, OWN_FLAGS, own),
             *(_flag(name, threads) for name in _THREADS if threads is not None),
-            *([_flag(HPARAMS.name, ",".join(filter(None, assignments)))] if cell.point else theirs),
+            *([_flag("hparams", ",".join(filter(None, assignments)))] if cell.point else theirs),
             *others,
         ]
         return _command("ut-trainer", "trainer", flags)

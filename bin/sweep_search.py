@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ut_tf.argument_types import alternatives
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.config.base import Config
 from ut_tf.config.fields import types_of
 from ut_tf.config.hparams import HParams
@@ -14,31 +14,6 @@ from ut_tf.run import Run
 from ut_tf.sweeping.grid import Cell
 from ut_tf.sweeping.search import PRUNERS, Search, Settings, Space
 from ut_tf.sweeping.sweep import Sweep
-
-FLAGS = (
-    Flag(
-        "search",
-        "Hyperparameters that Optuna chooses for each run by the validation of others, with commas"
-        " between: name=low..high, name=low..high:log or name=value+value.",
-        "Search",
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "trials",
-        "Runs of the search, those of all tasks together.",
-        "Search",
-        "integer",
-        shown_default="a search needs it",
-    ),
-    Flag(
-        "pruner",
-        "What ends a run of the search early, by validation: median (it is behind half of the rest"
-        " at the same update), halving (it is not in the best quarter) or none.",
-        "Search",
-        default="median",
-    ),
-)
 
 
 def check_search(values: Any, cells: Sequence[Cell]) -> None:

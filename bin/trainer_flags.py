@@ -4,141 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from ut_tf import registry
-from ut_tf.bin.frame import shared_flags
-from ut_tf.bin.frame.config_file import CONFIG, parse_with_config
+from ut_tf.bin.frame.config_file import parse_with_config
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import problem_arguments
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.summaries import check_views
 from ut_tf.training.trackers import check_tracker
 
-COMMAND = "ut-trainer"
-DESCRIPTION = """ut-trainer: trains a model on a problem.
+COMMAND, DESCRIPTION, FLAGS = declaration("trainer")
 
-  ut-trainer --problem=babi_sim --hparams_set=ut_act_babi
-
-The same command resumes a run that was stopped. ut-eval needs nothing but the run directory."""
-
-_TRAINING, _PLAN = "Training", "Planning"
-FLAGS = (
-    CONFIG,
-    shared_flags.PROBLEM,
-    shared_flags.HPARAMS_SET,
-    shared_flags.HPARAMS,
-    shared_flags.PROBLEM_ARGS,
-    shared_flags.MODEL,
-    shared_flags.RANDOM_SEED,
-    shared_flags.OUTPUT_DIR,
-    shared_flags.DATA_DIR,
-    shared_flags.TMP_DIR,
-    shared_flags.USR_DIR,
-    *shared_flags.FILE_FLAGS,
-    Flag(
-        "train_steps",
-        "Updates to train for, counted from the first.",
-        _TRAINING,
-        "integer",
-        shown_default="the set's",
-    ),
-    Flag(
-        "local_eval_frequency",
-        "Updates between evaluations; each one saves a checkpoint.",
-        _TRAINING,
-        "integer",
-        shown_default="the set's eval_frequency",
-        aliases=("eval_frequency",),
-    ),
-    Flag(
-        "keep_checkpoint_max",
-        "Latest checkpoints kept; the best is kept besides.",
-        _TRAINING,
-        "integer",
-        shown_default="the set's",
-    ),
-    Flag("log_frequency", "Updates between lines of progress.", _TRAINING, "integer", default=100),
-    Flag(
-        "num_gpus",
-        "GPUs to train on.",
-        _TRAINING,
-        "integer",
-        shown_default="all there are",
-        aliases=("worker_gpu",),
-    ),
-    Flag(
-        "cluster",
-        "How workers on several machines find each other: tf_config (the variable TF_CONFIG), slurm"
-        " (srun's variables), auto (the one that is there) or none (train alone).",
-        _TRAINING,
-        default="auto",
-    ),
-    Flag(
-        "warm_start_from",
-        "Run directory whose weights a new run starts from.",
-        _TRAINING,
-        shown_default="none",
-    ),
-    Flag(
-        "tensorboard",
-        "What TensorBoard shows besides scalars, histograms and hyperparameters: examples (texts"
-        " written at validation), figures (ponder times over the steps), graph (of one update);"
-        " several with commas between.",
-        _TRAINING,
-        default="",
-        shown_default="none",
-    ),
-    Flag(
-        "tracker",
-        "wandb or mlflow: where values go besides TensorBoard; needs pip install wandb or"
-        " mlflow-skinny.",
-        _TRAINING,
-        shown_default="none",
-    ),
-    Flag(
-        "schedule",
-        "train, evaluate, or continuous_train_and_eval, which is the same as train.",
-        _TRAINING,
-        default="train",
-    ),
-    Flag(
-        "generate_data",
-        "Accepted for tensor2tensor's users: data that is missing is prepared anyway.",
-        _TRAINING,
-        "boolean",
-        default=False,
-    ),
-    Flag(
-        "eval_steps",
-        "Accepted for tensor2tensor's users: all validation data is always used.",
-        _TRAINING,
-        "integer",
-        shown_default="all",
-    ),
-    Flag(
-        "intra_op_threads",
-        "CPU threads of one operation; 0: all cores.",
-        _TRAINING,
-        "integer",
-        shown_default="1 on up to two cores, otherwise all cores",
-    ),
-    Flag(
-        "inter_op_threads",
-        "Operations at once on a CPU; 0: TensorFlow's choice.",
-        _TRAINING,
-        "integer",
-        shown_default="the cores",
-    ),
-    Flag(
-        "plan",
-        "Prints what the training would take on this machine, and trains nothing: it builds the"
-        " model and measures one update.",
-        _PLAN,
-        "boolean",
-        default=False,
-    ),
-    shared_flags.REGISTRY_HELP,
-)
 _SCHEDULES = {
     "train": "train",
     "continuous_train_and_eval": "train",

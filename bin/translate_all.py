@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.frame import flags, shared_flags
+from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     entry_point,
     import_tensorflow,
@@ -19,6 +19,7 @@ from ut_tf.bin.frame.command import (
     scores_table,
     stdout_to_stderr,
 )
+from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import (
     check_choice,
     check_split,
@@ -29,7 +30,7 @@ from ut_tf.bin.frame.flag_values import (
     parallel_set,
     with_chosen_steps,
 )
-from ut_tf.bin.frame.flags import Flag, FlagError
+from ut_tf.bin.frame.flags import FlagError
 from ut_tf.inference.shards import line_bytes
 from ut_tf.inference.text_files import Speed, one_line
 from ut_tf.metrics.bleu import check_tokenizer, corpus_scores
@@ -43,55 +44,7 @@ from ut_tf.storage.layout import TRANSLATIONS_FOLDER
 if TYPE_CHECKING:
     from ut_tf.inference.translator import Translator
 
-COMMAND = "ut-translate-all"
-DESCRIPTION = """ut-translate-all: averages a run's checkpoints, translates with the mean, and
-scores the translation, in one step.
-
-  ut-translate-all --output_dir=runs/ende  # the problem's test set, or validation set
-  ut-translate-all --output_dir=runs/ende --best=4 --source=news.en --reference=news.de
-
-It is what ut-avg-checkpoints, ut-decoder and ut-bleu do one after the other."""
-
-_TEXTS = "Texts"
-FLAGS = (
-    *shared_flags.AVERAGE_FLAGS,
-    shared_flags.DECODE_HPARAMS,
-    *shared_flags.SCORE_FLAGS,
-    Flag(
-        "source",
-        "File to translate, one sentence a line.",
-        _TEXTS,
-        shown_default="the problem's own text",
-    ),
-    Flag(
-        "reference",
-        "Its references, line by line; several files with commas between.",
-        _TEXTS,
-        shown_default="the problem's",
-    ),
-    Flag(
-        "split",
-        "Split of the problem to translate, without --source.",
-        _TEXTS,
-        shown_default="the one that ut-eval uses",
-    ),
-    Flag(
-        "translation",
-        "Where the translation is written.",
-        _TEXTS,
-        shown_default="<avg_dir>/translations/<source or split>",
-    ),
-    shared_flags.RUN_DIR,
-    Flag(
-        "avg_dir",
-        "Where the averaged run is written.",
-        "Where",
-        shown_default="<output_dir>-avg<n>, -avgbest<n> or -avg<steps>",
-    ),
-    shared_flags.RUN_DATA_DIR,
-    shared_flags.RUN_TMP_DIR,
-    shared_flags.RUN_USR_DIR,
-)
+COMMAND, DESCRIPTION, FLAGS = declaration("translate_all")
 
 
 @entry_point(COMMAND, FLAGS)

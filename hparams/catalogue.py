@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
+from ut_tf.loading import read_yaml
 from ut_tf.registry import Entry
 
 _FOLDER = Path(__file__).parent
@@ -39,9 +38,8 @@ def recipe(**values: Any) -> HParams:
 def _sets(files: Iterable[str]) -> dict[str, Entry]:
     written: dict[str, dict[str, Any]] = {}
     groups: dict[str, str] = {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in files:
-        of_file = yaml.load((_FOLDER / f"{file}.yaml").read_bytes(), loader)
+        of_file = read_yaml(_FOLDER / f"{file}.yaml")
         written |= of_file
         group = "" if file == _TENSOR2TENSOR else file.rpartition("/")[2]
         groups |= dict.fromkeys(of_file, group)

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import yaml
+from ut_tf.loading import read_yaml
 
 
 @functools.cache
 def _by_pattern() -> Mapping[str, Sequence[str]]:
-    content = Path(__file__).with_suffix(".yaml").read_bytes()
-    patterns: Mapping[str, Sequence[str]] = yaml.safe_load(content)
+    patterns: Mapping[str, Sequence[str]] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return patterns
 
 

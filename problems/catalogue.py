@@ -9,18 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ut_tf.loading import read_yaml
 from ut_tf.registry import Entry
 
 _TASKS = range(1, 21)
-
-
-def _read() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content = Path(__file__).with_suffix(".yaml").read_bytes()
-    read: dict[str, Any] = yaml.load(content, loader)
-    return read
 
 
 def _rows(problems: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,7 +45,7 @@ def _entry(name: str, row: Mapping[str, Any], classes: Mapping[str, Any]) -> Ent
     )
 
 
-_CATALOGUE = _read()
+_CATALOGUE = read_yaml(Path(__file__).with_suffix(".yaml"))
 GROUPS: Mapping[str, str] = _CATALOGUE["groups"]
 PROBLEMS: Mapping[str, Entry] = {
     name: _entry(name, row, _CATALOGUE["classes"]) for name, row in _rows(_CATALOGUE["problems"])

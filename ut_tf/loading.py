@@ -1,7 +1,13 @@
-"""Modules that are imported when what they offer is first used: they load TensorFlow and Keras."""
+"""Modules that are imported when what they offer is first used, since they load TensorFlow and
+Keras; and data that stands beside the code.
+"""
 
 import importlib
+from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import yaml
 
 from ut_tf.keras_backend import check_backend
 from ut_tf.start_lines import without_start_lines
@@ -16,3 +22,8 @@ def load_module(name: str) -> ModuleType:
     check_backend()
     with without_start_lines():
         return importlib.import_module(name)
+
+
+def read_yaml(path: Path) -> Any:
+    """Returns the content of a YAML file that comes with ut-tf."""
+    return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -25,13 +25,6 @@ from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import did_you_mean
 from ut_tf.paths import expanded
 
-CONFIG = Flag(
-    "config",
-    "YAML or JSON file with values of flags by name, or the config.json of a run; flags on the"
-    " command line win.",
-    "What",
-    shown_default="none",
-)
 _FILES = frozenset(flag.name for flag in FILE_FLAGS)
 _MOST_LEVELS = 50
 _ASSIGNMENTS = ("hparams", "problem_args")
@@ -148,7 +141,7 @@ def _check_code(read: dict[str, Any], values: absl_flags.FlagValues, path: Path)
 
 
 def _check(name: str, by_name: Mapping[str, Flag], path: Path) -> None:
-    if name in by_name and name not in (CONFIG.name, "help"):
+    if name in by_name and name not in ("config", "help"):
         return
     near = did_you_mean(name, by_name) or "."
     if name in hyperparameters():

@@ -14,7 +14,8 @@ import pytest
 from tests.bin.quick_commands import Answer, call_commands
 from ut_tf.bin import avg_checkpoints, datagen, trainer
 from ut_tf.bin import eval as eval_command
-from ut_tf.bin.frame import command, shared_flags
+from ut_tf.bin.frame import command
+from ut_tf.bin.frame.declarations import shared
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError, marked
 from ut_tf.evaluation.measurement import CheckpointMeasurement
@@ -152,7 +153,7 @@ def test_warnings_of_the_library_name_flags_within_a_command(capsys):
         warn("`seed`=3 and `data_dir`")
         command.tell("ut-x", "warning: no record is kept: name another `output_dir`.")
 
-    flags = (shared_flags.RANDOM_SEED, shared_flags.OUTPUT_DIR)
+    flags = shared("random_seed", "output_dir")
     assert command.execute("ut-x", flags, body) == 0
     assert capsys.readouterr().err.splitlines() == [
         "warning: --random_seed=3 and data_dir",

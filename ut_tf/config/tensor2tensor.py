@@ -3,9 +3,9 @@ who types one, and the tables of the documentation. They are in ``tensor2tensor.
 """
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import yaml
+from ut_tf.loading import read_yaml
 
 
 class Counterpart(NamedTuple):
@@ -25,13 +25,7 @@ def _by_name(names: dict[str, list[str]]) -> dict[str, str]:
     return {name: text for text, each in names.items() for name in each}
 
 
-def _read() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    read: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_bytes(), loader)
-    return read
-
-
-_NAMES = _read()
+_NAMES = read_yaml(Path(__file__).with_suffix(".yaml"))
 _HYPERPARAMETERS = _NAMES["hyperparameters"]
 
 SAME: tuple[str, ...] = tuple(_HYPERPARAMETERS["same"])

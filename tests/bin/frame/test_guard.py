@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from ut_tf.bin.frame import command, guard, shared_flags
+from ut_tf.bin.frame import command, guard
+from ut_tf.bin.frame.declarations import shared
 from ut_tf.bin.frame.flags import Flag
 
-FLAGS = (shared_flags.HPARAMS_SET, shared_flags.DECODE_HPARAMS, Flag("lengths", "Some.", "What"))
+FLAGS = (*shared("hparams_set", "decode_hparams"), Flag("lengths", "Some.", "What"))
 
 
 @pytest.fixture

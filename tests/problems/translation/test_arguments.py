@@ -8,9 +8,10 @@ import pytest
 
 from ut_tf.bin import datagen, trainer
 from ut_tf.bin.frame import flags
+from ut_tf.bin.frame.declarations import shared
 from ut_tf.bin.frame.flag_values import problem_arguments
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.shared_flags import FILE_FLAGS, PROBLEM_ARGS
+from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError
 from ut_tf.problems.translation.own_files import TranslateFiles
 
@@ -46,7 +47,7 @@ def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pa
         "--vocab_file=my.model",
         "--problem_args=max_characters=5",
     ]
-    values = flags.parse("ut-x", "", (PROBLEM_ARGS, *FILE_FLAGS), argv)
+    values = flags.parse("ut-x", "", (*shared("problem_args"), *FILE_FLAGS), argv)
     assert problem_arguments(values, ["translate_files"]) == {
         "max_characters": 5,
         "source_files": [f"{tmp_path}/a.en", f"{tmp_path}/b/c.en"],
