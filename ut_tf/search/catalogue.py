@@ -2,10 +2,6 @@
 ``registry.register_strategy``.
 """
 
-from ut_tf.registry import Entry
+from ut_tf.config.catalogues import read_catalogues
 
-STRATEGIES = {
-    "greedy": Entry("ut_tf.search.greedy:Greedy", "The most probable symbol at each position."),
-    "beam": Entry("ut_tf.search.beam:BeamSearch", "The best of beam_size hypotheses."),
-    "sampling": Entry("ut_tf.search.sampling:Sampling", "Draws from the model's distribution."),
-}
+STRATEGIES = read_catalogues(__file__, __package__)["strategies"]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.models.universal_transformer.catalogue import NOISE
+from ut_tf.models.universal_transformer.catalogue import INITIAL_STATES
 from ut_tf.models.universal_transformer.noise import mixed, truncated_normal
 
 
@@ -116,7 +116,7 @@ class NoiseState(InitialState):
       stddev: their deviation (EqR: 1; Huginn: sqrt(2 / 5) where embeddings have deviation 1).
     """
 
-    options: ClassVar[dict[str, Any]] = NOISE
+    options: ClassVar[dict[str, Any]] = INITIAL_STATES["noise"].attributes["options"]
     draws = by_position = True
 
     def __init__(self, stddev: float = 1.0, **kwargs: Any) -> None:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.models.universal_transformer.catalogue import LOGNORMAL_POISSON, POISSON, UNIFORM
+from ut_tf.models.universal_transformer.catalogue import TRAIN_DEPTHS
 
 
 class TrainDepth:
@@ -129,7 +129,7 @@ class LogNormalPoisson(DrawnTotal):
       max: the most steps; 0: eight times the mean.
     """
 
-    options: ClassVar[dict[str, Any]] = LOGNORMAL_POISSON
+    options: ClassVar[dict[str, Any]] = TRAIN_DEPTHS["lognormal_poisson"].attributes["options"]
 
     def __init__(self, backprop_steps: int, mean: float, sigma: float, max: int) -> None:
         super().__init__(max or math.ceil(8 * mean), backprop_steps)
@@ -155,7 +155,7 @@ class Poisson(DrawnTotal):
       max: the most steps; 0: eight times the mean.
     """
 
-    options: ClassVar[dict[str, Any]] = POISSON
+    options: ClassVar[dict[str, Any]] = TRAIN_DEPTHS["poisson"].attributes["options"]
 
     def __init__(self, backprop_steps: int, mean: float, max: int) -> None:
         super().__init__(max or math.ceil(8 * mean), backprop_steps)
@@ -177,7 +177,7 @@ class Uniform(DrawnTotal):
       max: the most steps.
     """
 
-    options: ClassVar[dict[str, Any]] = UNIFORM
+    options: ClassVar[dict[str, Any]] = TRAIN_DEPTHS["uniform"].attributes["options"]
 
     def __init__(self, backprop_steps: int, min: int, max: int) -> None:
         if min > max:
