@@ -18,14 +18,17 @@ fulfils them, boxes that go into one another.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ut_tf.loading import read_yaml
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 _DRAWN = 256
@@ -161,64 +164,22 @@ def _exchanged_answers(exchanged: dict[str, str], answers: Sequence[str]) -> lis
     ]
 
 
-def _kind(words: str) -> Kind:
-    """Things with one form each, and any order."""
-    return Kind(tuple((word,) for word in words.split()))
+def _kind(things: Any) -> Kind:
+    """The kind that the file writes as words, or as things of several forms."""
+    if isinstance(things, str):
+        return Kind(tuple((word,) for word in things.split()))
+    return Kind(tuple(tuple(forms.split()) for forms in things))
 
 
-_MARY_AND_JOHN = _kind("daniel john mary sandra")
-_WOMEN, _MEN = _kind("mary sandra"), _kind("daniel john")
-_BILL_AND_JULIE = _kind("bill fred julie mary")
-_BILL_AND_JEFF = _kind("bill fred jeff mary")
-_ROOMS = _kind("bathroom bedroom garden hallway kitchen office")
-_TOWN = _kind("bedroom cinema kitchen office park school")
-_THINGS = _kind("apple football milk")
-_MOVED = _kind("journeyed moved travelled went")
-_TOOK = _kind("got grabbed took")
-_DROPPED = _kind("discarded dropped left")
-_GAVE = _kind("gave handed passed")
-_COMPASS = Kind(
-    (("north", "n"), ("east", "e"), ("south", "s"), ("west", "w")),
-    orders=tuple(
-        tuple((start + step * number) % 4 for number in range(4))
-        for start in range(4)
-        for step in (1, -1)
-    ),
+_READ = read_yaml(Path(__file__).with_suffix(".yaml"))
+_TURNED_AND_MIRRORED = tuple(
+    tuple((start + step * number) % 4 for number in range(4))
+    for start in range(4)
+    for step in (1, -1)
 )
-# Not sheep, whose one form stands for one animal and for many.
-_ANIMALS = Kind((("cat", "cats"), ("mouse", "mice"), ("wolf", "wolves")))
-_CARRIED = (_MARY_AND_JOHN, _ROOMS, _THINGS, _MOVED, _TOOK, _DROPPED)
-
-KINDS: dict[int, tuple[Kind, ...]] = {
-    1: (_MARY_AND_JOHN, _ROOMS, _MOVED),
-    2: _CARRIED,
-    3: _CARRIED,
-    4: (_ROOMS, _COMPASS),
-    5: (_BILL_AND_JEFF, _ROOMS, _THINGS, _MOVED, _TOOK, _DROPPED, _GAVE),
-    6: _CARRIED,
-    7: (*_CARRIED, _GAVE),
-    8: _CARRIED,
-    9: (_MARY_AND_JOHN, _ROOMS, _MOVED),
-    10: (_BILL_AND_JULIE, _TOWN, _MOVED),
-    # "she" and "he" name a woman and a man.
-    11: (_WOMEN, _MEN, _ROOMS, _MOVED),
-    12: (_MARY_AND_JOHN, _ROOMS, _MOVED),
-    13: (_MARY_AND_JOHN, _ROOMS, _MOVED),
-    14: (_BILL_AND_JULIE, _TOWN, _MOVED),
-    15: (_kind("emily gertrude jessica winona"), _ANIMALS),
-    16: (
-        _kind("bernhard brian greg julius lily"),
-        _kind("frog lion rhino swan"),
-        _kind("gray green white yellow"),
-    ),
-    17: (
-        _kind("above below"),
-        _kind("left right"),
-        _kind("blue pink red yellow"),
-        _kind("rectangle sphere square triangle"),
-    ),
-    18: (_kind("chest container suitcase"),),
-    19: (_ROOMS, _COMPASS),
-    20: (_kind("antoine jason sumit yann"), _TOOK),
+_KINDS = {name: _kind(things) for name, things in _READ["kinds"].items()}
+_KINDS["compass"] = dataclasses.replace(_KINDS["compass"], orders=_TURNED_AND_MIRRORED)
+KINDS: Mapping[int, tuple[Kind, ...]] = {
+    task: tuple(_KINDS[name] for name in names.split()) for task, names in _READ["tasks"].items()
 }
 """By task what may be exchanged in its stories."""

@@ -5,7 +5,8 @@ build the network; what decides only how it is trained is carried over where the
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from ut_tf.config.fields import fields_of, without_effect
@@ -13,103 +14,19 @@ from ut_tf.config.hparams import HParams
 from ut_tf.config.tensor2tensor import RENAMED
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
+from ut_tf.loading import read_yaml
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
-MODELS = {
-    "universal_transformer": "universal_transformer",
-    "universal_transformer_encoder": "universal_transformer",
-    "transformer": "transformer",
-    "transformer_encoder": "transformer",
-}
+_TABLES = read_yaml(Path(__file__).with_suffix(".yaml"))
+MODELS: Mapping[str, str] = _TABLES["models"]
 """tensor2tensor's models that can be imported, and the model each of them is here."""
-
-# Fields of which only these values can be imported, because others change the network. A field that
-# is absent has tensor2tensor's default, which is the first value.
-_REQUIRED: dict[str, tuple[Any, ...]] = {
-    "norm_type": ("layer",),
-    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
-    "self_attention_type": ("dot_product",),
-    "attention_variables_3d": (False,),
-    "hard_attention_k": (0,),
-    "compress_steps": (0,),
-    "num_area_layers": (0,),
-    "prepend_mode": ("none",),
-    "proximity_bias": (False,),
-    "unidirectional_encoder": (False,),
-    "causal_decoder_self_attention": (True,),
-    "vocab_divisor": (1,),
-    "position_features": ("",),
-}
-_REQUIRED_OF_TRANSFORMER: dict[str, tuple[Any, ...]] = {
-    "pos": ("timing", "none", None),
-}
-_REQUIRED_OF_UNIVERSAL: dict[str, tuple[Any, ...]] = {
-    "layer_preprocess_sequence": ("n",),
-    "layer_postprocess_sequence": ("da",),
-    "pos": (None, "none"),
-    "position_start_index": (None, "", "random", "step"),
-    "add_or_concat_timing_signal": ("add", "concat"),
-    "add_position_timing_signal": (True,),
-    "add_sru": (False,),
-    "recurrence_type": ("basic", "act", "gru", "lstm", "highway", "skip"),
-    "transformer_ffn_type": ("fc", "sepconv"),
-}
-# Of these only what the recurrence reads.
-_REQUIRED_OF_RECURRENCE: dict[str, dict[str, tuple[Any, ...]]] = {
-    "act": {"act_type": ("basic", "accumulated", "global", "random")},
-    "gated": {"add_ffn_unit_to_the_transition_function": (False,)},
-    "highway": {
-        "gates_inputs": ("sti",),
-        "gate_ffn_layer": ("dense",),
-        "couple_carry_transform_gates": (True,),
-    },
-}
-_RECURRENCE_KINDS = {
-    "act": "act",
-    "gru": "gated",
-    "lstm": "gated",
-    "highway": "highway",
-    "skip": "highway",
-}
-# Why a value cannot be imported, where there is more to say than which ones can.
-_REASONS: dict[tuple[str, Any], str] = {
-    ("recurrence_type", "dwa"): (
-        "tensor2tensor takes its softmax over the channels and leaves the newest state out;"
-        " ut-trainer trains the attention that was meant, with `hparams`=recurrence=dwa"
-    ),
-    ("add_sru", True): "ut-tf has no simple recurrent unit inside a step",
-    ("couple_carry_transform_gates", False): (
-        "tensor2tensor normalises twice what the carry gate reads, and fails on padding"
-    ),
-    ("add_position_timing_signal", False): "a step without positions has no counterpart here",
-    ("pos", "emb"): (
-        "tensor2tensor has a table of positions for inputs and another for targets, ut-tf one for"
-        " both"
-    ),
-    ("self_attention_type", "dot_product_relative"): (
-        "its keys get an embedding of each relative position, ut-tf's relative_bias adds a number"
-    ),
-}
+_SAME: Mapping[str, Sequence[str]] = _TABLES["same"]
 _NORMS: dict[tuple[str, str], Literal["pre", "post"]] = {
     ("n", "da"): "pre",
     ("none", "dan"): "post",
 }
 _NEEDED = ("hidden_size", "filter_size", "num_heads")
-_SAME_IN_BLOCK = (*_NEEDED, "norm_epsilon")
-_SAME_IN_UNIVERSAL = ("act_epsilon", "act_loss_weight", "lstm_forget_bias", "transform_bias_init")
-_SAME_IN_TRAINING = (
-    "batch_size",
-    "max_length",
-    "min_length_bucket",
-    "length_bucket_step",
-    "label_smoothing",
-)
-_DROPOUTS = {
-    "layer_prepostprocess_dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "relu_dropout": "relu_dropout",
-}
 _GATED = ("gru", "lstm")
 _NOAM_PARTS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
@@ -165,8 +82,10 @@ def network_from_hparams(
 
 def _shared_values(hparams: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The fields of either model."""
-    values = {name: hparams[name] for name in _SAME_IN_BLOCK if name in hparams}
-    values |= {ours: float(hparams.get(theirs, 0.1)) for theirs, ours in _DROPOUTS.items()}
+    values = {name: hparams[name] for name in _SAME["block"] if name in hparams}
+    values |= {
+        ours: float(hparams.get(theirs, 0.1)) for theirs, ours in _TABLES["dropouts"].items()
+    }
     if model.endswith("_encoder"):
         values["summary"] = "mean"
     channels, _ = _attention_channels(hparams)
@@ -189,7 +108,7 @@ def _recurrence(hparams: Mapping[str, Any]) -> dict[str, Any]:
     recurrence = hparams.get("recurrence_type", "basic")
     halts = recurrence == "act"
     layers = int(hparams.get("num_hidden_layers", 2))
-    values = {name: hparams[name] for name in _SAME_IN_UNIVERSAL if name in hparams}
+    values = {name: hparams[name] for name in _SAME["universal"] if name in hparams}
     if _start(hparams) == "random":
         # tensor2tensor shifts by less than the batch's length, which max_length bounds.
         values["position_offset"] = "random"
@@ -244,7 +163,7 @@ def hparams_from_hparams(
     Raises:
       UserError: as ``network_from_hparams``.
     """
-    values = {name: hparams[name] for name in _SAME_IN_TRAINING if name in hparams}
+    values = {name: hparams[name] for name in _SAME["training"] if name in hparams}
     values |= {
         ours: hparams[theirs]
         for theirs, ours in RENAMED.items()
@@ -284,13 +203,11 @@ def assignments(hparams: HParams, base: HParams) -> str:
 
 def _unsupported(hparams: Mapping[str, Any], is_universal: bool) -> list[str]:
     mistakes = [f"{name} is missing" for name in _NEEDED if name not in hparams]
-    required = {
-        **_REQUIRED,
-        **(_REQUIRED_OF_UNIVERSAL if is_universal else _REQUIRED_OF_TRANSFORMER),
-    }
+    of_model = "required_of_universal" if is_universal else "required_of_transformer"
+    required: dict[str, Sequence[Any]] = {**_TABLES["required"], **_TABLES[of_model]}
     if is_universal:
-        kind = _RECURRENCE_KINDS.get(str(hparams.get("recurrence_type")), "basic")
-        required |= _REQUIRED_OF_RECURRENCE.get(kind, {})
+        recurrence = str(hparams.get("recurrence_type"))
+        required |= _TABLES["required_of_recurrence"].get(recurrence, {})
     else:
         mistakes += _unsupported_layers(hparams)
     for name, allowed in required.items():
@@ -367,14 +284,14 @@ def _start(hparams: Mapping[str, Any]) -> str:
     return str(hparams.get("position_start_index") or "")
 
 
-def _is_among(name: str, value: Any, allowed: tuple[Any, ...]) -> bool:
+def _is_among(name: str, value: Any, allowed: Sequence[Any]) -> bool:
     if name == "gates_inputs":  # A set of letters.
         return sorted(str(value)) == sorted(allowed[0])
     return value in allowed
 
 
-def _not_imported(name: str, value: Any, allowed: tuple[Any, ...]) -> str:
-    reason = _REASONS.get((name, value))
+def _not_imported(name: str, value: Any, allowed: Sequence[Any]) -> str:
+    reason = _TABLES["reasons"].get(name, {}).get(value)
     if reason is not None:
         return f"{name}={value} cannot be imported ({reason})"
     known = ", ".join(str(option) for option in allowed if option != "")
