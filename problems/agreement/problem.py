@@ -144,7 +144,6 @@ class Agreement(Problem):
         """The examples with the problem's features (see ``features``); `length` has no effect. The
         split is read into memory the first time.
         """
-        del length
         import tensorflow as tf
 
         loaded = self._load(split, data_dir)
@@ -359,13 +358,11 @@ class SvaNumberPrediction(Agreement):
         self, dependency: Dependency, ids: Mapping[str, int], trained: bool, tags: bool
     ) -> Example:
         """The words before the verb, the end, and the class."""
-        del trained, tags
         before = [ids.get(word, FIRST_SYMBOL_ID) for word in dependency.words[: dependency.place]]
         return Example([*before, END_ID], FORMS.index(dependency.form), dependency.attractors)
 
     def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
         """Returns {"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
-        del split
         return {"inputs": ids, "targets": answers, "attractors": attractors}
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:

@@ -90,13 +90,11 @@ class Algorithmic(Problem):
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are made when they are read."""
-        del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to tokens over one vocabulary: padding, end, the digits and, for addition, the
         separator.
         """
-        del data_dir
         size = FIRST_SYMBOL_ID + self.base + (1 if self.operation == "addition" else 0)
         return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 
@@ -109,7 +107,6 @@ class Algorithmic(Problem):
         Without `length` the examples have the lengths of training. With it their inputs have
         exactly `length` symbols before the end. One epoch, generated at once, is a few megabytes.
         """
-        del data_dir
         self.check_split(split)
         if length is not None:
             at_least(self.shortest, "length", length)
@@ -155,7 +152,6 @@ class Algorithmic(Problem):
 
     def text_codec(self, vocab_dir: Path) -> DigitCodec:
         """The codec of digit strings, which needs no file."""
-        del vocab_dir
         return DigitCodec(self.operation, self.base)
 
     def _drawn(self, split: str, stream: Any, length: int | None) -> Iterator[Any]:

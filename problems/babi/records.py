@@ -48,7 +48,6 @@ class BabiStories(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
         )
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
-        del dl_manager
         # A split without stories cannot be written: its absence means that it is empty.
         return {
             split: self._generate_examples(stories)

@@ -95,7 +95,6 @@ class StoryQuestions(Problem):
         """The file that the stories are read from, whether or not it is there; default: None, for
         stories that come from no file.
         """
-        del tmp_dir
         return None
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -134,7 +133,6 @@ class StoryQuestions(Problem):
         "supporting_facts" is their number, 0 where the file does not give them. The split is read
         into memory the first time.
         """
-        del length
         loaded = self._load(split, data_dir)
         order = example_order(split, len(loaded.ends), seed, epoch)
         exchange = None
@@ -150,7 +148,6 @@ class StoryQuestions(Problem):
         """The test split, with metrics for each task and ponder times by supporting facts;
         `lengths` has no effect.
         """
-        del lengths
         return [
             EvaluationSet("", "test", "classify", group_by="task", ponder_by="supporting_facts")
         ]

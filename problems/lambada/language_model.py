@@ -81,7 +81,6 @@ class LambadaLM(LambadaProblem):
         """Returns {"targets": int32 [length]}, without an end symbol: windows of the novels, or
         whole passages.
         """
-        del length
         texts = self._texts(split, data_dir)
         if split == "train":
             begins, lengths = windows(

@@ -132,7 +132,6 @@ class LambadaRC(LambadaProblem):
         """Returns {"inputs": int32 [length]: context, END_ID, question, END_ID; "targets": int32
         [], 0 for no word of the context}.
         """
-        del length
         key = (data_dir, split)
         if key not in self._tables:
             size = int(self._prepared(data_dir).summary["vocab_size"])

@@ -112,13 +112,11 @@ class LearningToExecute(Problem):
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are written when they are read."""
-        del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to tokens over one vocabulary: padding, end, and the characters of inputs and
         targets.
         """
-        del data_dir
         size = FIRST_SYMBOL_ID + len(self._symbols)
         return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 
@@ -131,7 +129,6 @@ class LearningToExecute(Problem):
         Without `length` the examples are of mixed difficulty. With it each numeral has `length`
         digits, and the nesting is the target's. One epoch takes about a second and some megabytes.
         """
-        del data_dir
         if length is not None:
             at_least(1, "length", length)
         pairs = self.pairs(split, seed, epoch, length)
@@ -204,7 +201,6 @@ class LearningToExecute(Problem):
 
     def text_codec(self, vocab_dir: Path) -> CharacterCodec:
         """The codec of programs and results, which needs no file."""
-        del vocab_dir
         return CharacterCodec(self._symbols, self._little_endian)
 
     def _writer(

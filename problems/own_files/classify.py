@@ -138,7 +138,6 @@ class ClassifyFiles(OwnFiles):
         """{"inputs": int32 [length], "targets": int32 []} and, except in training, "class": string
         [], the class' name or, of a rare one, "other"; `length` has no effect.
         """
-        del length
         import tensorflow as tf
 
         encoded = self.loaded(split, data_dir)

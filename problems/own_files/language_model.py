@@ -109,7 +109,6 @@ class LmFiles(OwnFiles):
         """{"targets": int32 [length]}: windows of the text; of "train" they begin elsewhere in
         each epoch. `length` has no effect. The split is read into memory, whatever its size.
         """
-        del length
         import tensorflow as tf
 
         ids = self._ids(split, data_dir)

@@ -185,7 +185,6 @@ class OwnFiles(Problem):
         Raises:
           UserError: no files are named, one is not as it should be, or has changed since.
         """
-        del tmp_dir
         if not self._own_files["train"]:
             raise UserError(
                 f"problem {self.name} has no training text: name its files with `source_files`."

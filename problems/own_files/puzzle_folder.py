@@ -211,7 +211,6 @@ class PuzzleFolder(Problem):
         Raises:
           UserError: none is named, a file is missing or damaged, or files do not agree.
         """
-        del data_dir, tmp_dir
         train, test = self._part("train").description, self._part("test").description
         if (train.vocab_size, train.seq_len) != (test.vocab_size, test.seq_len):
             raise UserError(
@@ -241,7 +240,6 @@ class PuzzleFolder(Problem):
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: theirs, and two ids."""
-        del data_dir
         size = FIRST_SYMBOL_ID + self._part("train").description.vocab_size
         return ProblemSpec("tokens", "aligned", size, size, shared_vocab=True)
 
@@ -251,7 +249,6 @@ class PuzzleFolder(Problem):
         """{"inputs": int32 [seq_len], "targets": int32 [seq_len]}, and with several identifiers
         "puzzles", int32 []; `length` has no effect.
         """
-        del length, data_dir
         self.check_split(split)
         part = self._part("test" if split == "test" else "train")
         if split == "test":
@@ -283,7 +280,6 @@ class PuzzleFolder(Problem):
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """The description of the training part."""
-        del data_dir
         return [] if self._path is None else [self._path / "train" / DESCRIPTION_FILE]
 
     def _part(self, name: str) -> Part:

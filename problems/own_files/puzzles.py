@@ -75,7 +75,6 @@ class QuestionFiles(Problem):
         Raises:
           UserError: no files are named, one is not as it should be, or has changed since.
         """
-        del tmp_dir
         if not self._files["train"]:
             raise UserError(
                 f"problem {self.name} has no training file: name it with `source_files`."
@@ -97,7 +96,6 @@ class QuestionFiles(Problem):
         """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
         "rating": string [], "" where there is none; `length` has no effect.
         """
-        del length
         import tensorflow as tf
 
         questions, answers, ratings = self._load(split, data_dir)

@@ -144,7 +144,6 @@ class Parsing(Problem):
         """{"inputs": [length], "targets": [target length]}, int32; `length` has no effect. The
         split is read into memory the first time.
         """
-        del length
         table = self._table(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
 
@@ -152,7 +151,6 @@ class Parsing(Problem):
         """The test split (the validation split, where trees were named for training alone), written
         by beam search.
         """
-        del lengths
         split = "validation" if self._files["train"] and not self._files["test"] else "test"
         return [
             EvaluationSet(name="", split=split, method="teacher_forced"),

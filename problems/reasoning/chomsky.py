@@ -61,7 +61,6 @@ class Chomsky(StringTask):
         self.selection_metric = (f"{MIDDLE}/accuracy", "max")
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
-        del split
         drawn = random.Random(int(draws.integers(2**63)))
         texts = [self.task.draw(drawn, size) for size in sizes.tolist()]
         texts = [text + PLACE * self.task.places(len(text)) for text in texts]

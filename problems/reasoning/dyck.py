@@ -52,7 +52,6 @@ class Dyck(StringTask):
         )
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
-        del split
         opens = draws.integers(0, 2, [len(sizes), width], bool)
         kinds = draws.integers(0, _KINDS, [len(sizes), width])
         rows, depth = np.arange(len(sizes)), np.zeros(len(sizes), np.int64)

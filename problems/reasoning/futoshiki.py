@@ -107,7 +107,6 @@ class Futoshiki(StringTask):
 
     def belong(self, strings: Strings, split: str) -> npt.NDArray[np.bool_]:
         """All that is drawn for a split is of it."""
-        del split
         return np.ones(len(strings), bool)
 
     def solve(self, strings: Strings) -> Solved:
@@ -154,7 +153,6 @@ class Futoshiki(StringTask):
 
     def text_codec(self, vocab_dir: Path) -> BoardCodec:
         """The codec of boards, which needs no file."""
-        del vocab_dir
         size = np.array([self.max_size])
         board = self.draw(np.random.default_rng(0), size, self.max_size, "test")[0]
         return BoardCodec(self.symbols, self.side, "".join(self.symbols[n] for n in board))

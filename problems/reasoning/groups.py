@@ -69,7 +69,6 @@ class GroupProducts(StringTask):
 
     def text_codec(self, vocab_dir: object) -> AlignedCodec:
         """The codec of the elements' letters, which needs no file."""
-        del vocab_dir
         return AlignedCodec(self.symbols, self.symbols)
 
 

@@ -80,7 +80,6 @@ class Mazes(StringTask):
 
     def sizes(self, draws: np.random.Generator, count: int) -> Strings:
         """Boards of one batch have one size."""
-        del draws
         return np.full(count, self.max_size)
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
@@ -148,7 +147,6 @@ class Mazes(StringTask):
 
     def text_codec(self, vocab_dir: Path) -> BoardCodec:
         """The codec of boards of the training's side, which needs no file."""
-        del vocab_dir
         size = np.array([self.max_size])
         maze = self.draw(np.random.default_rng(0), size, self.max_size, "test")[0]
         return BoardCodec(SYMBOLS, self.max_size, "".join(SYMBOLS[n] for n in maze), once="SG")

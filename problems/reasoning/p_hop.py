@@ -56,7 +56,6 @@ class PHop(StringTask):
         )
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
-        del split
         letters = draws.integers(0, len(LETTERS), [len(sizes), self.letters])
         while True:
             # A hop from "aa" ends where it began.

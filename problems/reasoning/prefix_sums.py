@@ -66,7 +66,6 @@ class PrefixSums(StringTask):
 
     def text_codec(self, vocab_dir: Path) -> BitsCodec:
         """The codec of bits, which needs no file."""
-        del vocab_dir
         return BitsCodec()
 
 

@@ -122,7 +122,6 @@ class StringTask(Problem):
         """Draws strings [examples, length] of `sizes` [examples] up to `width`, with NOTHING behind
         their ends; default: of that length, each symbol equally often.
         """
-        del split
         symbols = draws.integers(0, len(self.symbols), [len(sizes), width])
         return np.where(np.arange(width) < sizes[:, None], symbols, NOTHING)
 
@@ -132,11 +131,9 @@ class StringTask(Problem):
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are made when they are read."""
-        del data_dir, tmp_dir
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: padding, end and the symbols."""
-        del data_dir
         return aligned_spec(len(self.symbols))
 
     def examples(
@@ -145,7 +142,6 @@ class StringTask(Problem):
         """{"inputs", "targets", "position_difficulty": [length], "difficulty": []}, int32; (seed,
         epoch) decide "train" only. `length` is a size; without it they are those of training.
         """
-        del data_dir
         self.check_split(split)
         if length is not None:
             at_least(self.min_size, "length", length)
@@ -157,7 +153,7 @@ class StringTask(Problem):
         columns = {
             "inputs": np.where(strings >= 0, strings + FIRST_SYMBOL_ID, 0),
             "targets": np.where(solved.targets >= 0, solved.targets + FIRST_SYMBOL_ID, 0),
-            **self.difficulties(strings, solved),
+            **self.difficulties(solved),
         }
         tensors = {name: tf.constant(column, tf.int32) for name, column in columns.items()}
 
@@ -167,9 +163,8 @@ class StringTask(Problem):
         lengths = (strings >= 0).sum(1).astype(np.int32)
         return ExampleTable(lengths, batch, is_aligned=True)
 
-    def difficulties(self, strings: Strings, solved: Solved) -> Mapping[str, Strings]:
+    def difficulties(self, solved: Solved) -> Mapping[str, Strings]:
         """Returns the features of difficulty; -1 where the algorithm does not find all answers."""
-        del strings
         steps = np.where(solved.targets >= 0, solved.position_difficulty, 0)
         most = np.where((steps < 0).any(1), -1, steps.max(1))
         return {"difficulty": most, "position_difficulty": steps}
@@ -227,5 +222,4 @@ class StringTask(Problem):
 
     def text_codec(self, vocab_dir: Path) -> AlignedCodec:
         """The codec of the symbols, which needs no file."""
-        del vocab_dir
         return AlignedCodec(self.symbols, self.answers or self.symbols)

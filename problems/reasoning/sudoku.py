@@ -93,13 +93,11 @@ class Sudoku(Problem):
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Makes the puzzles of all splits."""
-        del tmp_dir
         folder = self._folder(data_dir)
         folder.make_once(lambda: self._make(folder))
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens with aligned targets over one vocabulary: padding, end, blank, the digits."""
-        del data_dir
         return aligned_spec(1 + self.size.digits)
 
     def solves(self, features: Mapping[str, Any], answers: Any) -> Any:
@@ -122,7 +120,6 @@ class Sudoku(Problem):
         order and the digits of "train" alone; `length` has no effect. The other splits have the
         rounds of singles as well: {"position_difficulty": [cells], "difficulty": []}.
         """
-        del length
         self.check_split(split)
         solutions, clues = self._load(data_dir, split)
         if split == "train":
@@ -147,7 +144,6 @@ class Sudoku(Problem):
 
     def text_codec(self, vocab_dir: Path) -> SudokuCodec:
         """The codec of grids, which needs no file."""
-        del vocab_dir
         return SudokuCodec(self.size)
 
     def split_patterns(self, split: str) -> npt.NDArray[np.int8]:

@@ -52,7 +52,6 @@ class TranslateMulti30k(Translation):
 
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
         """The pairs in the files; see the module's text."""
-        del data_dir
         for part in _PARTS.values():
             for language in ("en", self._language):
                 self._find(f"{part}.{language}.gz", tmp_dir)

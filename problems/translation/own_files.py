@@ -94,7 +94,6 @@ class TranslateFiles(Translation):
         """The pairs in the files; none where a vocabulary alone is given, with which a run from
         elsewhere translates.
         """
-        del data_dir, tmp_dir
         if self._has_vocabulary_alone:
             return {"train": (), "validation": ()}
         self._require_text()
@@ -125,7 +124,6 @@ class TranslateFiles(Translation):
 
     def files(self, tmp_dir: Path) -> list[Path]:
         """All files."""
-        del tmp_dir
         return [path for files in self._files.values() for path in files.files]
 
     def identity(self) -> Any:

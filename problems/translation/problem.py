@@ -139,7 +139,6 @@ class Translation(Problem):
 
     def files(self, tmp_dir: Path) -> list[Path]:
         """The files that the pairs are read from, where the user may change them; default: none."""
-        del tmp_dir
         return []
 
     def identity(self) -> Any:
@@ -173,7 +172,6 @@ class Translation(Problem):
         """{"inputs": [length], "targets": [target length]}, int32; `length` has no effect. The
         split is read into memory the first time, whatever its size.
         """
-        del length
         if split == "train" and self._subword_dropout:
             table = self._split_at_random(data_dir, seed, epoch)
         else:
@@ -198,7 +196,6 @@ class Translation(Problem):
         """The test split, teacher-forced and translated by beam search; `lengths` means nothing
         here.
         """
-        del lengths
         return _judged("test", "beam_size=4,alpha=0.6")
 
     def validation_sets(self) -> list[EvaluationSet]:

@@ -72,7 +72,6 @@ class Config:
         """A sentence for each field that does not go with how the network is trained; all fields
         have values.
         """
-        del training
         return []
 
     def following(self) -> dict[str, Any]:
@@ -83,7 +82,6 @@ class Config:
         """A sentence for each thing that whoever set the fields `given` may not expect; all fields
         have values.
         """
-        del given
         return []
 
     def resolved(self) -> Self:

@@ -173,7 +173,6 @@ class Problem(ABC):
         Args:
           data_dir, seed, epoch: as for ``examples``.
         """
-        del data_dir, seed, epoch
         return None
 
     @final
@@ -201,7 +200,6 @@ class Problem(ABC):
         Args:
           lengths: replaces the problem's own lengths, if it has any.
         """
-        del lengths
         return [EvaluationSet("", self.judged_split, self.method, group_by=self.group_by)]
 
     def validation_sets(self) -> list[EvaluationSet]:
@@ -215,14 +213,12 @@ class Problem(ABC):
         """Further metrics, computed from those of all sets (means over tasks, say); default:
         none.
         """
-        del metrics
         return {}
 
     def summarize_intervals(
         self, intervals: dict[str, tuple[float, float]]
     ) -> dict[str, tuple[float, float]]:
         """Intervals of metrics of ``summarize``, computed from those of all sets; default: none."""
-        del intervals
         return {}
 
     def text_codec(self, vocab_dir: Path) -> TextCodec:
@@ -235,7 +231,6 @@ class Problem(ABC):
         Raises:
           UserError: the problem has no text form, or a file in `vocab_dir` cannot be read.
         """
-        del vocab_dir
         raise UserError(
             f"problem {self.name} has no text form (no text_codec): it can be trained and"
             " evaluated, but not decoded from text."
@@ -247,7 +242,6 @@ class Problem(ABC):
         Raises:
           UserError: the problem has no text form.
         """
-        del split, data_dir
         raise UserError(f"problem {self.name} has no text pairs: it cannot be judged on texts.")
 
     def text_metrics(self, written: list[str], references: list[str]) -> dict[str, float] | None:
@@ -258,7 +252,6 @@ class Problem(ABC):
           written: what the model wrote for each source of ``text_pairs``.
           references: the references, in the same order.
         """
-        del written, references
         return None
 
     def text_intervals(
@@ -269,7 +262,6 @@ class Problem(ABC):
 
         Called by ut-eval alone, with the arguments of ``text_metrics``.
         """
-        del written, references
         return {}
 
     def data_note(self, data_dir: Path) -> str:
@@ -278,14 +270,12 @@ class Problem(ABC):
 
         Reports print it beside a figure that cannot be compared with the paper's directly.
         """
-        del data_dir
         return ""
 
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """The files that a run directory must hold to turn raw text into ids and back; default:
         none.
         """
-        del data_dir
         return []
 
 

@@ -43,12 +43,10 @@ class IdCodec(TextCodec):
 
     def read(self, lines: Any, name: str) -> Any:
         """Raises UserError: the problem reads no text."""
-        del lines
         raise self._refusal(name)
 
     def read_targets(self, lines: Any, name: str) -> Any:
         """Raises UserError: the problem reads no text."""
-        del lines
         raise self._refusal(name)
 
     def _refusal(self, name: str) -> UserError:

@@ -69,7 +69,6 @@ class TokenEmbedding(keras.layers.Layer):  # type: ignore[misc]
         self._seeds = self.word_dropout.seed_generator
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         self.table = self.add_weight(
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.stddev),

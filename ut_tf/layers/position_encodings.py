@@ -48,7 +48,6 @@ class PositionEncoding:
           positions: float32 [...], from 1.
           counted: float32 [...], 0 where a position is padding's; None: nowhere.
         """
-        del positions, counted
         return None
 
     def prepare(self) -> Any | None:
@@ -59,7 +58,6 @@ class PositionEncoding:
         """Returns ``signal`` of one new position of each row: [rows or 1] -> [rows or 1,
         hidden_size].
         """
-        del weights
         return self.signal(positions)
 
     def rotation(self, positions: Any, backward: Any) -> tuple[Any, Any] | None:
@@ -69,7 +67,6 @@ class PositionEncoding:
           positions: float32 [batch or 1, length].
           backward: the same, counted from the last symbol.
         """
-        del positions, backward
         return None
 
 
@@ -86,7 +83,6 @@ class PaperPositions(PositionEncoding):
         self.hidden_size = hidden_size
 
     def signal(self, positions: Any, counted: Any = None) -> Any:
-        del counted
         return paper_sinusoid(positions, self.hidden_size)
 
 
@@ -96,7 +92,6 @@ class Tensor2TensorPositions(PaperPositions):
     step_sinusoid = "tensor2tensor"
 
     def signal(self, positions: Any, counted: Any = None) -> Any:
-        del counted
         return tensor2tensor_sinusoid(positions - 1.0, self.hidden_size)
 
 
@@ -129,7 +124,6 @@ class PositionTable(keras.layers.Layer):  # type: ignore[misc]
         self.learned_positions = learned_positions
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         width = self.hidden_size
         normal = keras.initializers.RandomNormal(stddev=width**-0.5)
         self.table = self.add_weight(

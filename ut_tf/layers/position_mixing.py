@@ -62,7 +62,6 @@ class PositionMixing(keras.layers.Layer):  # type: ignore[misc]
     def call(
         self, x: Any, training: bool = False, output_scale: float = 1.0, **attention: Any
     ) -> tuple[Any, None]:
-        del attention
         if x.shape[1] not in (None, self.mix_positions):
             raise UserError(
                 f"mix_positions={self.mix_positions}, and an input has {x.shape[1]} positions, the"

@@ -46,7 +46,6 @@ class SwiGLU(TransitionFunction):
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
-        del keep
         hidden = self.dropout.drop(_gated(self.inner(flatten(x))), training)
         scale = self.dropout.scale(training)
         return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)

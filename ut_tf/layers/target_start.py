@@ -33,7 +33,6 @@ class TargetStart(keras.layers.Layer):  # type: ignore[misc]
         self.stddev = embedding_stddev(hidden_size, stddev) * embedding_scale(hidden_size, scale)
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         self.vector = self.add_weight(
             shape=(self.hidden_size,),
             initializer=keras.initializers.RandomNormal(stddev=self.stddev),

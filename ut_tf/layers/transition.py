@@ -48,14 +48,12 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Returns (the transition of the newest position [rows, hidden_size], the new cache)."""
-        del weights
         return self(x[:, None])[:, 0], cache
 
     def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
         """Returns the cache of ``step`` before the first position, tensors [batch, beam_size, ...];
         default: nothing.
         """
-        del batch_size, beam_size
         return {}
 
 
@@ -94,7 +92,6 @@ class Transition(TransitionFunction):
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
-        del keep
         hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
         return unflatten(
             self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale),

@@ -65,14 +65,12 @@ class AttentionModel(EncoderDecoder):
         """Returns int32 [batch], the depth of each example that follows from its length (float32
         [batch]), or None; default: None.
         """
-        del lengths, training
         return None
 
     def example_keys(self, ids: Any, options: CallOptions) -> Any:
         """Returns int64 [batch], numbers of examples by their ids, from which states are drawn;
         default: None.
         """
-        del ids, options
 
     @property
     def cache_offset(self) -> int:

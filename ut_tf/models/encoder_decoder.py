@@ -231,7 +231,6 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
 
     def call_features(self, features: dict[str, Any], training: bool) -> dict[str, Any]:
         """Returns the features of a call, with those that the model adds; default: none."""
-        del training
         return features
 
     def _named(self, features: Any) -> dict[str, Any]:
@@ -312,7 +311,6 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         """The logits that `head` makes of the states, and the log-probabilities after each step, if
         known; a halting form may take the states of all steps.
         """
-        del details
         return head(states), None
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:
@@ -330,7 +328,6 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         return self.has_decoder
 
     def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int = 1) -> Cache:
-        del capacity
         cache: Cache = {"constants": self.prepare_decoding()}
         if not self.has_encoder:
             batch_size = tf.cast(features["batch_size"], tf.int32)

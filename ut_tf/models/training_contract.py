@@ -52,7 +52,6 @@ class TrainableModel:
 
     def has_ponder_cost(self, training: bool) -> bool:
         """Whether the call adds the ponder cost to the losses."""
-        del training
         return False
 
     def ponder_remedy(self, few: bool) -> str | None:
@@ -62,7 +61,6 @@ class TrainableModel:
         Args:
           few: whether they stand at few steps; otherwise at ``max_steps``.
         """
-        del few
         return None
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:

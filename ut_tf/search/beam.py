@@ -41,7 +41,6 @@ class BeamSearch(Strategy):
     def search(
         self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
     ) -> Written:
-        del seeds
         features = dict(features)
         prefix = features.pop("prefix", None)
         beam = _Beam(self.config, bounds)

@@ -88,7 +88,6 @@ class DecoderModel(Protocol):
           kept: int32 [kept], the examples that are decoded further.
           capacity: int32 [], positions that there must be room for; at least as many as now.
         """
-        del capacity
         return gather_examples(cache, kept)
 
 

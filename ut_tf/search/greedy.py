@@ -22,5 +22,4 @@ class Greedy(Strategy):
     def search(
         self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
     ) -> Written:
-        del seeds
         return write(stepper, features, bounds, self.choose)

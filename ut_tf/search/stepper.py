@@ -63,7 +63,6 @@ class IncrementalStepper:
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
         """The cache before the first position, with room for `capacity` positions."""
-        del max_length
         return self.model.start_decoding(features, capacity, self.beam_size)
 
     def step(self, symbols: Any, index: Any, cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -126,7 +125,6 @@ class PrefixStepper:
 
     def start(self, features: dict[str, Any], capacity: Any, max_length: Any) -> dict[str, Any]:
         """The cache before the first position: the inputs, and room for the prefixes."""
-        del capacity
         features = dict(features)
         batch_size = features.pop("batch_size")
         prefixes = tf.zeros(tf.stack([batch_size, self.beam_size, max_length]), tf.int32)
@@ -160,5 +158,4 @@ class PrefixStepper:
         """The cache of the examples `kept`; there is room for all positions from
         the start.
         """
-        del capacity
         return gather_examples(cache, kept)

@@ -183,7 +183,6 @@ class _Session(requests.Session):
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """None: there is no other address to ask."""
-        del resp
         return None
 
 

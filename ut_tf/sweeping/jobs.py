@@ -245,7 +245,6 @@ class Jobs:
         return Outcome(running.job, status, done, seconds, stopped and not pruned, pruned)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        del frame
         if self.stopping and is_announcement(number):
             return
         how = (

@@ -75,7 +75,6 @@ class Choice:
 
     def suggest(self, trial: Any, name: str, is_float: bool) -> str:
         """The value of a trial."""
-        del is_float
         return str(trial.suggest_categorical(name, self.bounds))
 
 

@@ -51,11 +51,9 @@ class AnswerCounter:
         self._pull.assign(pull)
 
     def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        del features
         return {}
 
     def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
-        del counts
         features, logits = call.features, call.logits
         targets, weight = features["targets"], tf.cast(features["weight"], tf.float32)
         if targets.shape.rank == 1:

@@ -148,11 +148,9 @@ class LayerLosses:
         self._shares = shares
 
     def counts(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        del features
         return {}
 
     def sums(self, call: Call, counts: Mapping[str, Any]) -> Sums:
-        del call, counts
         # PonderCost pays for pondering, as a mean over the global batch.
         ponders = self._model.ponder_weight is not None
         added = added_losses(self._model, without_ponder_cost=ponders)

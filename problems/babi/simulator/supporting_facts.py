@@ -91,13 +91,11 @@ class SimulatedBabi(StoryQuestions):
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
-        del tmp_dir
         facts = self.max_facts if self.disjoint_splits else None
         return simulate_splits(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the stories are not bAbI's."""
-        del data_dir
         return "simulated, another world"
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:

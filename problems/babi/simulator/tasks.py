@@ -136,13 +136,11 @@ class SimulatedTasks(StoryQuestions):
 
     def stories(self, tmp_dir: Path) -> dict[str, list[Story]]:
         """The simulated stories of each split."""
-        del tmp_dir
         facts = self.max_facts if self.disjoint_splits else None
         return simulate_splits(self._played, self.tasks, self._questions, facts)
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the data is simulated."""
-        del data_dir
         return "simulated"
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:

@@ -85,7 +85,6 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: there are no ``fields``.
         """
-        del texts
         if not self.fields:
             raise UserError("a language model has no inputs to encode: its texts are targets.")
         raise NotImplementedError
@@ -165,7 +164,6 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Args:
           texts: strings [batch].
         """
-        del texts
         return None
 
     def words(self, texts: Iterable[str]) -> list[str]:
@@ -210,7 +208,6 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: the line is no target.
         """
-        del where
         return line
 
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:

@@ -194,7 +194,6 @@ class DilatedDecoder(DilatedStack):
 
     def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Any]:
         """The inputs of each convolution before the first position: zeros."""
-        del memory
         return [
             block.convolution.start(batch_size, beam_size, self.hidden_size // 2)
             for block in self.blocks

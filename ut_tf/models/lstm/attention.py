@@ -43,7 +43,6 @@ class LuongAttention(keras.layers.Layer):  # type: ignore[misc]
         self.key = Linear(hidden_size, False, kernel_init, name="key", dtype=policy)
 
     def build(self, query_shape: Any, *_: Any) -> None:
-        del query_shape
         self.key.build((None, None, self.hidden_size))
         self.built = True
 
@@ -68,7 +67,6 @@ class LuongAttention(keras.layers.Layer):  # type: ignore[misc]
 
     def scores(self, queries: Any, keys: Any, weights: dict[str, Any]) -> Any:
         """The scores [batch, n, length] of queries [batch, n, hidden_size] and keys."""
-        del weights
         return tf.matmul(queries, keys, transpose_b=True)
 
 

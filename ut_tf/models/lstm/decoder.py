@@ -51,7 +51,6 @@ class AttentiveLSTM(keras.layers.Layer):  # type: ignore[misc]
         )
 
     def build(self, shape: Any, *_: Any) -> None:
-        del shape
         self.alignment.build((None, None, self.hidden_size))
         self.cell.build((None, 2 * self.hidden_size))
         self.built = True
@@ -151,7 +150,6 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
             self.combine = Linear(hidden_size, False, kernel_init, name="combine", dtype=policy)
 
     def build(self, shape: Any, *_: Any) -> None:
-        del shape
         for part in (self.first, self.stack, self.alignment):
             if part is not None:
                 part.build((None, None, self.hidden_size))
@@ -219,7 +217,6 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         state: list[Carried],
     ) -> tuple[Any, list[Carried]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
-        del index
         if self.first is not None:
             carried, contexts, _ = self.first.step(x, state[0], weights["first"], memory)
             x, others = self.stack.step(carried[0], state[1:], weights["stack"])

@@ -107,7 +107,6 @@ class LSTMStack(keras.layers.Layer):  # type: ignore[misc]
             setattr(self, name, Dropout(dropout, name=name, dtype=policy))
 
     def build(self, shape: Any, *_: Any) -> None:
-        del shape
         for number in range(self.num_layers):
             for lstm in self.layer(number):
                 lstm.build((None, None, self.hidden_size))

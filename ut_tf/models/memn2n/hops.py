@@ -106,7 +106,6 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
             )
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         width = self.hidden_size
         normal = keras.initializers.RandomNormal(stddev=self.stddev)
         # Adjacent: B = A of the first hop, then C of every hop. Layer-wise: A, C, B.

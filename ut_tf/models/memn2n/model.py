@@ -78,7 +78,6 @@ class MemN2N(EncoderDecoder):
         return Encoded(None, mask, summary=summary, details=details)
 
     def class_logits(self, features: dict[str, Any], encoded: Encoded, states: Any) -> Any:
-        del features, states
         return tf.cast(self.classifier(encoded.summary), tf.float32)
 
     def counted_positions(self, features: dict[str, Any]) -> tuple[Any, ...]:

@@ -96,7 +96,6 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
         return self.memory_size if trained else self.eval_memory_size
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         shape = (self.memory_size, self.hidden_size)
         normal = keras.initializers.RandomNormal(stddev=1.0)
         self.vectors = self.add_weight(
@@ -107,7 +106,6 @@ class MemoryVectors(keras.layers.Layer):  # type: ignore[misc]
         """Returns [batch_size, memory size, hidden_size]; `puzzles` are those of
         ``PuzzleVectors``.
         """
-        del puzzles
         return tf.tile(self.prepare(training)[None], [batch_size, 1, 1])
 
     def prepare(self, training: bool = False) -> Any:
@@ -145,7 +143,6 @@ class PuzzleVectors(MemoryVectors):
         self.scale = scale
 
     def build(self, input_shape: Any) -> None:
-        del input_shape
         self.vectors = self.add_weight(
             shape=(self.puzzles, self.puzzle_size),
             initializer="zeros",
@@ -157,7 +154,6 @@ class PuzzleVectors(MemoryVectors):
         """Returns [batch_size, memory_size, hidden_size] of puzzles int32 [batch_size]; None: all
         are the first one.
         """
-        del training
         puzzles = tf.zeros([batch_size], tf.int32) if puzzles is None else puzzles
         sentence = f"a puzzle's number is none of num_puzzles={self.puzzles}: raise it."
         tf.debugging.assert_less(puzzles, self.puzzles, marked(sentence))

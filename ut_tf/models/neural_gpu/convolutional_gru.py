@@ -82,7 +82,6 @@ class ConvolutionalGRU(keras.layers.Layer):  # type: ignore[misc]
         self.with_tape = with_tape
 
     def build(self, input_shape: Any = None) -> None:
-        del input_shape
         self._add("update", _GATE_BIAS)
         self._add("reset", _GATE_BIAS)
         self._add("candidate", 0.0)

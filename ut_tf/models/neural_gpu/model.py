@@ -102,7 +102,6 @@ class NeuralGPU(EncoderDecoder):
     def decode(
         self, targets: Any, encoded: Encoded | None, options: CallOptions
     ) -> tuple[Any, RecurrenceDetails | None]:
-        del options
         assert encoded is not None
         return _rows(encoded, tf.shape(targets)[1]), None
 
@@ -126,7 +125,6 @@ class NeuralGPU(EncoderDecoder):
           "examples", the logits of all rows and of one behind them, [batch, rows + 1,
           target_vocab_size]; "read" [batch, beam_size], how many symbols each hypothesis has.
         """
-        del capacity
         encoded = self.encode(features, CallOptions())
         size = tf.shape(encoded.states)
         read = tf.zeros(tf.stack([size[0], beam_size]), tf.int32)
@@ -136,7 +134,6 @@ class NeuralGPU(EncoderDecoder):
 
     def decode_step(self, symbols: Any, step: Any, cache: Cache) -> tuple[Any, Cache]:
         """Reads one row for every hypothesis, whatever the symbols before it."""
-        del symbols
         logits, read = cache["examples"]["logits"], cache["read"]
         row = tf.ensure_shape(
             logits[:, tf.minimum(step, tf.shape(logits)[1] - 1)],

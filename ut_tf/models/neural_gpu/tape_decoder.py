@@ -82,7 +82,6 @@ class TapeDecoder(ImageSteps):
         """The image and the empty tape of each hypothesis, [batch, beam_size, rows, channels] and
         [..., maps].
         """
-        del batch_size
         image = tf.repeat(self._flat(memory["image"])[:, None], beam_size, 1)
         return {"image": image, "tape": tf.zeros_like(image[..., : self.hidden_size])}
 

@@ -33,7 +33,6 @@ class AllSteps(Depth):
         self.layers = (halting,)
 
     def start(self, carry: Carry, counted: Any) -> Answers:
-        del counted
         shape = carry.state.shape
         return Answers(
             tf.TensorArray(carry.state.dtype, self.bound, element_shape=shape),
@@ -42,25 +41,21 @@ class AllSteps(Depth):
 
     def probability(self, trace: Trace, new: Carry, counted: Any, index: Any) -> Any:
         """Returns the log-odds of stopping after the step, float32 [batch, length]."""
-        del trace, index
         return self.halting.log_odds(new.state, counted)
 
     def after(
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Answers
     ) -> tuple[Carry, Answers, Any]:
-        del carry
         states = kept.states.write(index, new.state)
         kept = Answers(states, kept.log_odds.write(index, probability))
         return new, kept, tf.sigmoid(probability)
 
     def stopped_output(self, index: Any, carry: Carry, new: Carry, before: Any, after: Any) -> Any:
-        del index, carry, new, before, after
         return None
 
     def result(
         self, carry: Carry, kept: Answers, counted: Any, mask: Any, taken: Any
     ) -> tuple[Any, RecurrenceDetails]:
-        del carry, mask, taken
         log_odds, states = kept.log_odds.stack(), kept.states.stack()
         output, fields = self.halting.over_all_steps(
             tf.ensure_shape(log_odds, [self.bound, *log_odds.shape[1:]]),

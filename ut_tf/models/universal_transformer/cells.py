@@ -69,7 +69,6 @@ class CellOf04:
 
     def look(self, state: Any, memory: Any, step: Any) -> tuple[Any, Any]:
         """Returns the state and the memory, as a cell of 0.4 expects of its base class."""
-        del step
         return state, memory
 
 
@@ -106,7 +105,6 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
         """Returns (the input of the block at recurrent step `step`, from 0; the memory that the
         call gets); default: the state and the memory.
         """
-        del inputs, step
         return state, memory
 
     @property
@@ -115,7 +113,6 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
         return type(self).block_input is BasicCell.block_input
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        del state, inputs
         return block_output, memory
 
     def prepare(self) -> dict[str, Any]:
@@ -134,7 +131,6 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
         """Computes the call for one new position: (state, memory), [rows, hidden_size] each. A
         subclass with a call of its own needs no step.
         """
-        del weights
         if type(self).call is BasicCell.call:
             return block_output, memory
         arguments = (block_output, state, memory, inputs)
@@ -236,7 +232,6 @@ class HighwayCell(BasicCell):
         weights: dict[str, Any],
         step: Any = 0,
     ) -> tuple[Any, Any]:
-        del step
         parts = zip(_GATE_INPUTS, self._norms(), (state, block_output, inputs), strict=True)
         joined = tf.concat([norm.step(x, weights[f"{name}_norm"]) for name, norm, x in parts], -1)
         return (
@@ -246,7 +241,6 @@ class HighwayCell(BasicCell):
 
     def carried(self, state: Any, inputs: Any) -> Any:
         """The input that is carried past the block: here the state."""
-        del inputs
         return state
 
     def _norms(self) -> list[LayerNorm]:
@@ -271,7 +265,6 @@ class SkipCell(HighwayCell):
     """
 
     def carried(self, state: Any, inputs: Any) -> Any:
-        del state
         return inputs
 
 
@@ -315,11 +308,9 @@ class DepthwiseAttentionCell(BasicCell):
         )
 
     def initial_memory(self, inputs: Any) -> Any:
-        del inputs
         return ()
 
     def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
-        del inputs
         embedding = tf.convert_to_tensor(self.depth_table)[step] * state.shape[-1] ** 0.5
         embedded = tf.cast(state, tf.float32) + embedding
         entry = (
@@ -378,7 +369,6 @@ class _GatedCell(BasicCell):
             getattr(self, f"{name}_gate").build((None, None, 2 * width))
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        del inputs
         return self._combine(
             self.before_norm(block_output),
             state,
@@ -404,7 +394,6 @@ class _GatedCell(BasicCell):
         weights: dict[str, Any],
         step: Any = 0,
     ) -> tuple[Any, Any]:
-        del inputs, step
         return self._combine(
             self.before_norm.step(block_output, weights["before_norm"]),
             state,

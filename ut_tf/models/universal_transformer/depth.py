@@ -73,12 +73,10 @@ class Depth:
           carry: Carry before the first step.
           counted: float32 [...], 0 for positions that take no step.
         """
-        del carry, counted
         return ()
 
     def goes_on(self, index: Any, kept: Any) -> Any:
         """Returns bool [], whether step `index` (int32 [], from 0) is taken by any position."""
-        del kept
         return index < self.bound
 
     def active(self, index: Any, kept: Any) -> Any:
@@ -87,7 +85,6 @@ class Depth:
 
     def probability(self, trace: Trace, new: Carry, counted: Any, index: Any) -> Any:
         """Returns the halting probabilities of a step, float32 [batch, length], or None."""
-        del trace, new, counted, index
 
     def after(
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Any
@@ -104,12 +101,10 @@ class Depth:
           (the carry that the next step takes, what is kept, the halting probabilities that held, or
           None).
         """
-        del index, carry
         return new, kept, probability
 
     def output(self, carry: Carry, kept: Any) -> Any:
         """Returns the result so far, [..., hidden_size]."""
-        del kept
         return self.final_state(carry)
 
     def stopped_output(self, index: Any, carry: Carry, new: Carry, before: Any, after: Any) -> Any:
@@ -117,12 +112,10 @@ class Depth:
         it is unknown. Arguments are those of ``after``, with the kept values before and after the
         step.
         """
-        del index, carry, before, after
         return self.final_state(new)
 
     def record(self, kept: Any) -> Any:
         """Returns the kept values that ``details`` reads, float32 [..., width], or None."""
-        del kept
 
     def result(
         self, carry: Carry, kept: Any, counted: Any, mask: Any, taken: Any
@@ -148,7 +141,6 @@ class Depth:
           computed_steps: float32 [batch, length], steps at which a position was computed; None: its
             ponder time.
         """
-        del record, computed_steps
         times = tf.cast(self.bound, tf.float32) * mask
         return RecurrenceDetails(times, tf.zeros_like(times), mask)
 
@@ -193,7 +185,6 @@ class DepthPerExample(Depth):
         self.steps = steps
 
     def start(self, carry: Carry, counted: Any) -> Any:
-        del carry
         return self.steps[:, None] * tf.ones_like(counted, tf.int32)
 
     def active(self, index: Any, kept: Any) -> Any:
@@ -207,12 +198,10 @@ class DepthPerExample(Depth):
         return held, kept, probability
 
     def stopped_output(self, index: Any, carry: Carry, new: Carry, before: Any, after: Any) -> Any:
-        del after
         held, _, _ = self.after(index, None, carry, new, before)
         return self.final_state(held)
 
     def details(self, record: Any, mask: Any, computed_steps: Any) -> RecurrenceDetails:
-        del record, computed_steps
         times = tf.cast(self.steps, tf.float32)[:, None] * mask
         return RecurrenceDetails(times, tf.zeros_like(times), mask)
 
@@ -264,7 +253,6 @@ class UntilHalted(Depth):
         return tf.reduce_any(self.active(index, kept))
 
     def active(self, index: Any, kept: Pondering) -> Any:
-        del index
         return kept.halting.halting_sum < self.halting.threshold
 
     def probability(self, trace: Trace, new: Carry, counted: Any, index: Any) -> Any:
@@ -289,7 +277,6 @@ class UntilHalted(Depth):
         return Carry(state, new.memory), kept, probability
 
     def output(self, carry: Carry, kept: Pondering) -> Any:
-        del carry
         return kept.output
 
     def stopped_output(

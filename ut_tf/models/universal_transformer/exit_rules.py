@@ -100,13 +100,11 @@ class StateDifference(ExitRule):
     default_threshold = 0.03
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return states
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, logits
         return _size(_change(states, carried)) < self.threshold * _size(states), states
 
 
@@ -119,7 +117,6 @@ class Acceleration(ExitRule):
     default_threshold = 0.03
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return (
             states,
             tf.zeros_like(states, tf.float32),
@@ -129,7 +126,6 @@ class Acceleration(ExitRule):
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del logits
         previous, earlier_change, was_small = carried
         change = _change(states, previous)
         small = _size(change - earlier_change) < self.threshold * _size(states)
@@ -148,13 +144,11 @@ class Entropy(ExitRule):
     default_threshold = 1e-3
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return tf.zeros_like(states[..., 0], tf.float32)
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del states
         scores = tf.nn.log_softmax(logits())
         entropy = -tf.reduce_sum(tf.exp(scores) * scores, -1)
         return tf.logical_and(tf.abs(entropy - carried) < self.threshold, step > 0), entropy
@@ -171,13 +165,11 @@ class Confidence(ExitRule):
     default_threshold = 0.1
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return tf.zeros_like(states[..., 0], tf.bool)
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, states
         likely = tf.math.top_k(tf.nn.softmax(logits()), 2).values
         return 1.0 - (likely[..., 0] - likely[..., 1]) < self.threshold, carried
 
@@ -197,7 +189,6 @@ class Divergence(ExitRule):
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del states
         scores = tf.nn.log_softmax(logits())
         divergence = tf.reduce_sum(tf.exp(scores) * (scores - carried), -1)
         # Rounding may put it below 0.
@@ -215,14 +206,12 @@ class StableArgmax(ExitRule):
     default_threshold = 5.0
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         zeros = tf.zeros_like(states[..., 0], tf.int32)
         return zeros - 1, zeros
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, states
         previous, count = carried
         best = tf.argmax(logits(), -1, output_type=tf.int32)
         count = tf.where(best == previous, count, 0) + 1
@@ -239,13 +228,11 @@ class Cosine(ExitRule):
     default_threshold = 1e-3
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return states
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, logits
         product = tf.cast(states, tf.float32) * tf.cast(carried, tf.float32)
         similarity = tf.math.divide_no_nan(
             tf.reduce_sum(product, -1), _size(states) * _size(carried)
@@ -270,7 +257,6 @@ class ReverseDivergence(ExitRule):
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, states
         scores = self.scores(logits())
         divergence = tf.reduce_sum(tf.exp(carried) * (carried - scores), -1)
         return tf.maximum(divergence, 0.0) < self.threshold, scores
@@ -318,12 +304,10 @@ class QHalts(ExitRule):
     default_threshold = 0.5
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         return tf.zeros_like(states[..., 0], tf.bool)
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del step, states
         halts = tf.sigmoid(-logits()[:, :1]) < self.threshold
         return tf.logical_or(halts, tf.zeros_like(carried)), carried

@@ -93,11 +93,9 @@ class ToDepth(Depth):
         return after, self._reached(ending, inner, ended, at_end, residuals), held
 
     def output(self, carry: Carry, kept: Reached) -> Any:
-        del carry
         return kept.output
 
     def stopped_output(self, index: Any, carry: Carry, new: Carry, before: Any, after: Any) -> Any:
-        del index, carry, new, before
         return after.output
 
     def result(

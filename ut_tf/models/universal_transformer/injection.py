@@ -60,7 +60,6 @@ class AddInjection(InputInjection):
     """z + e."""
 
     def injected(self, state: Any, inputs: Any, weights: dict[str, Any]) -> Any:
-        del weights
         return tf.cast(state, self.compute_dtype) + tf.cast(inputs, self.compute_dtype)
 
 

@@ -200,7 +200,6 @@ class RecurrentStep:
 
     def low_state(self, carry: Carry) -> Any:
         """Returns the low state of a step of two levels; None: there is one level."""
-        del carry
 
     # Incremental decoding.
 

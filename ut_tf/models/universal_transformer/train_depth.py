@@ -77,7 +77,6 @@ class Constant(TrainDepth):
         self.backprop_steps = min(backprop_steps, num_steps)
 
     def draw(self, seed: Any) -> tuple[Any, Any]:
-        del seed
         without = self.max_steps - self.backprop_steps
         return tf.constant(without), tf.constant(self.backprop_steps)
 

@@ -30,7 +30,6 @@ class FirstUpdate(Hook):
         return state.step == self._step
 
     def after_update(self, state: TrainingState) -> None:
-        del state
         self._progress.start(self._step)
         seconds = time.monotonic() - self._began
         every = "step" if self._log_frequency == 1 else f"{self._log_frequency} steps"

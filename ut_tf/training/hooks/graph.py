@@ -24,6 +24,5 @@ class GraphOfUpdate(Hook):
         return state.step == self._first
 
     def after_update(self, state: TrainingState) -> None:
-        del state
         if self._log is not None:
             self._log.graph(self._step.graph)

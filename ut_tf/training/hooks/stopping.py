@@ -20,7 +20,6 @@ class LastUpdate(Hook):
         return state.step >= self._train_steps
 
     def after_update(self, state: TrainingState) -> StoppedBy:
-        del state
         return "train_steps"
 
 

@@ -87,7 +87,6 @@ class Basic(Halting):
         )
 
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
-        del after, counted, step
         return tf.sigmoid(self.linear(before)[..., 0])
 
     def prepare(self) -> dict[str, Any]:

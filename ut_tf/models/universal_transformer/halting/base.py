@@ -126,7 +126,6 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
 
     def has_cost(self, training: bool) -> bool:
         """Whether the ponder cost is known and part of the loss."""
-        del training
         return self.loss_weight is not None
 
     def remedy(self, few: bool) -> str | None:
@@ -136,7 +135,6 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
         Args:
           few: whether they stand at few steps; otherwise at ``max_steps``.
         """
-        del few
         return None
 
     def counted(self, mask: Any) -> Any:
@@ -166,7 +164,6 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
         """Returns the probabilities of one new position, [rows, hidden_size] -> float32 [rows];
         default: by ``probabilities``.
         """
-        del weights
         counted = tf.ones_like(before[:, :1], tf.float32)
         return self.probabilities(before[:, None], after[:, None], counted, step)[:, 0]
 

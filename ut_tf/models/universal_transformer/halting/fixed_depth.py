@@ -36,11 +36,9 @@ class FixedDepth(Halting):
 
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
         """Zeros: only an exit rule stops a position."""
-        del after, counted, step
         return tf.zeros_like(before[..., 0], tf.float32)
 
     def step(self, before: Any, after: Any, weights: dict[str, Any], step: int = 0) -> Any:
-        del after, weights, step
         return tf.zeros_like(before[:, 0], tf.float32)
 
     def advance(
@@ -52,7 +50,6 @@ class FixedDepth(Halting):
         output: Any,
         halting: HaltingState,
     ) -> tuple[Any, Any, HaltingState, Any]:
-        del last
         new_halting, _, running = halting_step(halting, probability, self.threshold)
         output = tf.where(tf.expand_dims(running, -1), tf.cast(new_state, tf.float32), output)
         new_state = tf.where(

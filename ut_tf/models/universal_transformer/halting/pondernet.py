@@ -158,7 +158,6 @@ class PonderNet(Basic):
         )
 
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
-        del before, step
         return tf.sigmoid(self.log_odds(after, counted))
 
     def log_odds(self, after: Any, counted: Any) -> Any:
@@ -166,7 +165,6 @@ class PonderNet(Basic):
         return sequence_mean(odds, counted) if self.per_sequence else odds
 
     def step(self, before: Any, after: Any, weights: dict[str, Any], step: int = 0) -> Any:
-        del before, step
         return tf.sigmoid(affine(after, weights)[:, 0])
 
     def advance(
@@ -178,7 +176,6 @@ class PonderNet(Basic):
         output: Any,
         halting: HaltingState,
     ) -> tuple[Any, Any, HaltingState, Any]:
-        del state
         share = tf.where(last, 1.0, probability) * (1.0 - halting.halting_sum)
         halting, weight, running = halting_step(halting, share, self.threshold)
         output = (

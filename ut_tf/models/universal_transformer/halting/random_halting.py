@@ -26,7 +26,6 @@ class Random(Basic):
         """Builds nothing: no probability is computed."""
 
     def probabilities(self, before: Any, after: Any, counted: Any, step: Any = 0) -> Any:
-        del after, counted
         # A saved model reads one seed per call: only the step's number makes its steps differ.
         seed = tf.random.experimental.stateless_fold_in(
             replica_seed(self.seed_generator.next()), step
