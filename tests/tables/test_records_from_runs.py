@@ -208,7 +208,7 @@ def test_a_file_is_whole_or_as_it_was_and_tells_a_broken_line(
     for change, expected in (
         ({"value": "1.0"}, "value cannot be"),
         ({"value": True}, "value cannot be true"),
-        ({"interval": ["a", "b"]}, "interval is no pair of numbers"),
+        ({"interval": ["a", "b"]}, "interval cannot be"),
     ):
         kept.write_text(before + json.dumps({**values, **change}) + "\n")
         with pytest.raises(UserError, match=rf"babi.jsonl:2 is no record of a result \({expected}"):

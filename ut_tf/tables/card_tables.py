@@ -10,14 +10,14 @@ Nothing is said twice: a figure that another one has by its definition is left o
 statistic is shown by one way of grouping.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ut_tf.evaluation.metric_names import parse_name, with_set, without_set
-from ut_tf.markdown import as_cell
+from ut_tf.markdown import as_table
 from ut_tf.metrics.sums import COMPUTING, PONDERING, group_title
+from ut_tf.ordering import natural_order
 
 # By definition: the ponder time of a model whose source ponders is the source's.
 _SOURCE_TIME = ("ponder_time", "ponder_time/source")
@@ -56,7 +56,7 @@ def statistics_of(
     """
     sets, described = examples or {}, groups or {}
     statistics = []
-    for name in sorted(metrics, key=_natural):
+    for name in sorted(metrics, key=natural_order):
         set_name, metric, group = parse_name(name, metrics, sets)
         if _is_said_elsewhere(metric, set_name, metrics, described):
             continue
@@ -104,7 +104,7 @@ def tables(statistics: Sequence[Statistic]) -> str:
         for statistic in statistics
         if not statistic.feature
     ]
-    shown = [_table(["metric", "figure", "95% interval"], whole)] if whole else []
+    shown = [as_table(["metric", "figure", "95% interval"], whole)] if whole else []
     for feature in dict.fromkeys(statistic.feature for statistic in statistics):
         grouped = [statistic for statistic in statistics if statistic.feature == feature]
         # A single group is all examples.
@@ -120,7 +120,7 @@ def number(value: float) -> str:
 
 def _grouped_table(statistics: Sequence[Statistic]) -> str:
     """A row for each group, a column for each metric."""
-    metrics = sorted({statistic.metric for statistic in statistics}, key=_natural)
+    metrics = sorted({statistic.metric for statistic in statistics}, key=natural_order)
     rows: dict[str, dict[str, str]] = defaultdict(dict)
     for statistic in statistics:
         row = rows[statistic.group]
@@ -129,14 +129,9 @@ def _grouped_table(statistics: Sequence[Statistic]) -> str:
     head = ["group", _EXAMPLES, *(f"`{metric}`" for metric in metrics)]
     body = [
         [group, *(rows[group].get(name, "") for name in (_EXAMPLES, *metrics))]
-        for group in sorted(rows, key=_natural)
+        for group in sorted(rows, key=natural_order)
     ]
-    return _table(head, body)
-
-
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(map(as_cell, cells))} |" for cells in lines)
+    return as_table(head, body)
 
 
 def _is_said_elsewhere(
@@ -157,9 +152,3 @@ def _is_said_elsewhere(
         if without_set(set_name, name) == group["value"]
     }
     return len(sizes) == 1
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """The order of names in which "error/2" comes before "error/10"."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -13,16 +13,16 @@ terminal has no room for stand below the others.
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabulate import tabulate
 
 from ut_tf.evaluation.metric_names import parse_name, set_of, with_set, without_set
 from ut_tf.metrics.intervals import Interval
 from ut_tf.metrics.sums import group_title
+from ut_tf.ordering import natural_order
 
 if TYPE_CHECKING:
     from ut_tf.metrics.sums import Group
@@ -189,14 +189,8 @@ def _are_twins(place: _Place, other: _Place, figures: Mapping[_Place, _Figures])
     )
 
 
-def _place_order(place: _Place) -> tuple[tuple[tuple[int, int | str], ...], ...]:
-    """Names with numbers in them in the order of the numbers."""
-    return _natural(place.set_name), _natural(place.group)
-
-
-def _natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    parts = re.split(r"(\d+)", name) if name else []
-    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in parts)
+def _place_order(place: _Place) -> tuple[list[Any], list[Any]]:
+    return natural_order(place.set_name), natural_order(place.group)
 
 
 def _title(place: _Place, groups: Mapping[str, Group]) -> str:

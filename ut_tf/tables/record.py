@@ -12,13 +12,10 @@ null.
 """
 
 import dataclasses
-import functools
 import json
 import math
-import types
-import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,11 +25,10 @@ from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
 from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import LOCK_FILE
 from ut_tf.storage.locks import exclusive
+from ut_tf.storage.typed_lines import typed
 
 # Overrides that say how often, and leave the result as it is.
 _NO_RECIPE = ("eval_frequency", "keep_checkpoint_max")
-# The types of fields as JSON has them.
-_IN_JSON: dict[Any, tuple[Any, ...]] = {float: (int, float), tuple: (list,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,38 +156,16 @@ class ResultRecord:
         """The record of a line.
 
         Raises:
-          TypeError, ValueError: a field is missing, unknown or of a wrong type.
+          ValueError: a field is missing, unknown or of a wrong type.
         """
-        for item in dataclasses.fields(cls):
-            has_default = item.default is not MISSING or item.default_factory is not MISSING
-            if not has_default and item.name not in values:
-                raise ValueError(f"it has no {item.name}")
-        kinds = _kinds()
-        for name, value in values.items():
-            if name not in kinds:
+        names = {item.name for item in dataclasses.fields(cls)}
+        for name in values:
+            if name not in names:
                 raise ValueError(f"it has an unknown {name!r}")
-            if isinstance(value, bool) or not isinstance(value, kinds[name]):
-                raise TypeError(f"{name} cannot be {json.dumps(value)}")
-        if not math.isfinite(values["value"]):
-            raise ValueError("value is not finite")
-        known = dict(values)
-        for name in ("interval", "test_read"):
-            if known.get(name) is not None:
-                known[name] = tuple(known[name])
-        if known.get("interval") is not None and not _is_interval(known["interval"]):
-            raise ValueError("interval is no pair of numbers")
-        return cls(**known)
-
-
-@functools.cache
-def _kinds() -> dict[str, tuple[type, ...]]:
-    """The types that a value of each field may have in a file."""
-    kinds = {}
-    for name, hint in typing.get_type_hints(ResultRecord).items():
-        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        plain = [typing.get_origin(option) or option for option in options]
-        kinds[name] = tuple(kind for one in plain for kind in _IN_JSON.get(one, (one,)))
-    return kinds
+        record: Self = typed(values, cls)
+        if not all(map(math.isfinite, (record.value, *(record.interval or ())))):
+            raise ValueError("value or interval is not finite")
+        return record
 
 
 def read_records(files: Iterable[Path]) -> list[ResultRecord]:
@@ -235,19 +209,13 @@ def keep_records(path: Path, records: Sequence[ResultRecord]) -> int:
         ) from error
 
 
-def _is_interval(bounds: Sequence[Any]) -> bool:
-    """Whether they are two finite numbers."""
-    are_numbers = all(type(bound) in (int, float) and math.isfinite(bound) for bound in bounds)
-    return len(bounds) == 2 and are_numbers
-
-
 def _record(line: bytes, path: Path, number: int) -> ResultRecord:
     try:
         values = read_object(line)
         if values is None:
             raise ValueError("it is no JSON object in UTF-8")
         return ResultRecord.from_dict(values)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         raise UserError(
             f"{path}:{number} is no record of a result ({error}): remove that line, and record the"
             " run again."
