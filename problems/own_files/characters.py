@@ -14,7 +14,14 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from ut_tf.data.text.codec import Board, TextCodec, before_end
-from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, text_where
+from ut_tf.data.text.refusals import (
+    ASCII_BLANK,
+    blank_hint,
+    first_of,
+    other_characters,
+    quoted,
+    text_where,
+)
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -64,7 +71,8 @@ class CharactersCodec(TextCodec):
         plain = self._plain(texts)
         foreign = tf.strings.substr(other_characters(plain, self._symbols), 0, 1, "UTF8_CHAR")
         told = [quoted(texts), " has the character ", quoted(foreign)]
-        unknown = tf.strings.join([*told, ", which training did not have"])
+        hint = blank_hint(foreign, self._symbols) if self.board else ""
+        unknown = tf.strings.join([*told, ", which training did not have", hint])
         errors = text_where(foreign != "", unknown)
         if self.board is None:
             return errors

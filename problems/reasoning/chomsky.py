@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ut_tf.errors import UserError
-from ut_tf.problems.reasoning.chomsky_tasks import TASKS
+from ut_tf.problems.reasoning.chomsky_tasks import END, TASKS
+from ut_tf.problems.reasoning.codec import Places, places_of
 from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
 
 PLACE = "_"
@@ -74,6 +75,11 @@ class Chomsky(StringTask):
         targets = self._numbers(answers, strings.shape[1])
         lengths = np.array([len(text) for text in asked])
         return Solved(targets, np.broadcast_to(lengths[:, None], targets.shape))
+
+    def places(self) -> Places:
+        """Each place of the answer."""
+        told = f"'{PLACE}' at each place of the answer"
+        return places_of(PLACE, self.symbols, told, END if END in self.answers else "")
 
     def _numbers(self, texts: Sequence[str], width: int) -> Strings:
         """The symbols of texts by number, [texts, width]; NOTHING at blanks and behind the ends."""

@@ -10,17 +10,24 @@ What is no puzzle, or a Sudoku that contradicts itself, is refused (``errors``).
 """
 
 import string
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from ut_tf.data.text.codec import Board, TextCodec, before_end
-from ut_tf.data.text.refusals import ASCII_BLANK, first_of, other_characters, quoted, text_where
+from ut_tf.data.text.refusals import (
+    ASCII_BLANK,
+    blank_hint,
+    first_of,
+    other_characters,
+    quoted,
+    text_where,
+)
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import symbol_ids
 from ut_tf.problems.reasoning.sudoku_grids import SudokuSize
-from ut_tf.symbols import FIRST_SYMBOL_ID
+from ut_tf.symbols import FIRST_SYMBOL_ID, PADDING_ID
 
 BLANK = "."
 BITS = "01"
@@ -34,6 +41,26 @@ def aligned_spec(symbols: int) -> ProblemSpec:
     return ProblemSpec("tokens", "aligned", size, size, shared_vocab=True)
 
 
+class Places(NamedTuple):
+    """The positions at which inputs ask for an answer.
+
+    Fields:
+      asked: makes bool [batch, length] of inputs int32 [batch, length].
+      told: what an input needs for it, for messages: "'_' at each place of its answer".
+      end: the character that ends an answer before the last of them; "": none does.
+    """
+
+    asked: Callable[[Any], Any]
+    told: str
+    end: str = ""
+
+
+def places_of(character: str, symbols: str, told: str, end: str = "") -> Places:
+    """The positions of one of the symbols; `told` and `end` as of ``Places``."""
+    asking = FIRST_SYMBOL_ID + symbols.index(character)
+    return Places(lambda inputs: tf.equal(inputs, asking), told, end)
+
+
 class AlignedCodec(TextCodec):
     """The text form of problems whose inputs and targets have the same length and no end.
 
@@ -43,10 +70,17 @@ class AlignedCodec(TextCodec):
       length: of every line; 0: any.
       row: characters after which decoded text has a blank; 0: none.
       other_blank: a character that stands for ``BLANK`` in what is read.
+      places: the positions of answers; None: all.
     """
 
     def __init__(
-        self, symbols: str, targets: str, length: int = 0, row: int = 0, other_blank: str = ""
+        self,
+        symbols: str,
+        targets: str,
+        length: int = 0,
+        row: int = 0,
+        other_blank: str = "",
+        places: Places | None = None,
     ) -> None:
         super().__init__(name="aligned_codec")
         self._symbols = symbols
@@ -54,6 +88,10 @@ class AlignedCodec(TextCodec):
         self._length = length
         self._row = row
         self._other_blank = other_blank
+        self._asked = None if places is None else places.asked
+        self._places_told = "" if places is None else places.told
+        self._end = "" if places is None else places.end
+        self.answer_end = FIRST_SYMBOL_ID + symbols.index(self._end) if self._end else PADDING_ID
         self.vocab_sizes = (FIRST_SYMBOL_ID + len(symbols),) * 2
         # By id; an id that stands for nothing is written as nothing.
         self.written = tf.constant(["", "", *symbols])
@@ -66,13 +104,29 @@ class AlignedCodec(TextCodec):
         """int32 [batch, length] of strings [batch], padded with 0."""
         return symbol_ids(self._plain(texts), self._symbols, with_end=False)
 
+    def asked(self, inputs: Any) -> Any:
+        """Whether there is an answer at each position of inputs, bool [batch, length]."""
+        return super().asked(inputs) if self._asked is None else self._asked(inputs)
+
     def errors(self, *texts: Any) -> Any:
-        """Refuses other characters, and another length."""
-        return self._refused(texts[0], self._symbols)
+        """Refuses other characters, another length, and what asks for no answer."""
+        refused = self._refused(texts[0], self._symbols)
+        if not self._places_told:
+            return refused
+        nowhere = ~tf.reduce_any(self.asked(self.encode_targets(texts[0])), axis=1)
+        told = tf.strings.join(
+            [quoted(texts[0]), f" asks for no answer: expected {self._places_told}"]
+        )
+        return first_of(refused, text_where(nowhere & (self._plain(texts[0]) != ""), told))
 
     def target_errors(self, texts: Any) -> Any:
-        """Refuses other characters, and another length."""
-        return self._refused(texts, self._targets)
+        """Refuses other characters, another length, and a missing end."""
+        refused, end = self._refused(texts, self._targets), self._end
+        if not end:
+            return refused
+        is_whole = tf.strings.regex_full_match(self._plain(texts), rf"([^{end}]*[{end}])?")
+        told = tf.strings.join([quoted(texts), f" is no answer: expected one '{end}', at its end"])
+        return first_of(refused, text_where(~is_whole, told))
 
     def decode(self, outputs: Any) -> Any:
         """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
@@ -106,7 +160,8 @@ class AlignedCodec(TextCodec):
         number = f"{self._length} characters" if self._length else "characters"
         shown = characters + (self._other_blank if BLANK in characters else "")
         told = f" is not what this problem reads: expected {number} of '{shown}'"
-        return text_where(is_wrong, tf.strings.join([quoted(texts), told]))
+        hint = blank_hint(plain, shown) if self.board else ""
+        return text_where(is_wrong, tf.strings.join([quoted(texts), told, hint]))
 
 
 class SudokuCodec(AlignedCodec):
@@ -183,8 +238,8 @@ class BoardCodec(AlignedCodec):
 
 
 class BitsCodec(AlignedCodec):
-    """A string of bits."""
+    """A string of bits; `places` as of ``AlignedCodec``."""
 
-    def __init__(self) -> None:
-        super().__init__(BITS, BITS)
+    def __init__(self, places: Places | None = None) -> None:
+        super().__init__(BITS, BITS, places=places)
         self.sample = "0110100111010001"

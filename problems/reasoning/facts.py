@@ -10,12 +10,15 @@ number of hops.
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import tensorflow as tf
 
 from ut_tf.data.problem import EvaluationSet
+from ut_tf.problems.reasoning.codec import Places
 from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+from ut_tf.symbols import FIRST_SYMBOL_ID
 
 HEADS = "abcdef"
 RELATIONS = "pqrs"
@@ -87,6 +90,10 @@ class Facts(StringTask):
             return sets
         return [*sets, dataclasses.replace(sets[0], name=PAIRS, split=PAIRS)]
 
+    def places(self) -> Places:
+        """Each relation of the question."""
+        return Places(_asked, f"'{QUESTION}', a head, and a relation ({RELATIONS}) for each hop")
+
     def solve(self, strings: Strings) -> Solved:
         facts = strings[:, : 3 * _FACTS].reshape(len(strings), _FACTS, 3)
         rows = np.arange(len(strings))
@@ -100,6 +107,15 @@ class Facts(StringTask):
             targets[:, place] = np.where(relation >= 0, at, NOTHING)
         hops = np.maximum(np.arange(strings.shape[1]) - _BEFORE + 1, 0)
         return Solved(targets, np.broadcast_to(hops, strings.shape))
+
+
+def _asked(inputs: Any) -> Any:
+    """Whether each of inputs int32 [batch, length] is a relation behind the question's beginning,
+    bool [batch, length].
+    """
+    number = inputs - FIRST_SYMBOL_ID
+    in_question = tf.cumsum(tf.cast(number == _QUESTION_NUMBER, tf.int32), 1) > 0
+    return in_question & (number >= _FIRST_RELATION) & (number < _QUESTION_NUMBER)
 
 
 def _relations(draws: np.random.Generator, sizes: Strings, width: int, held_out: bool) -> Strings:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ut_tf.errors import UserError
-from ut_tf.problems.reasoning.codec import AlignedCodec
 from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
 
 _THINGS = 5
@@ -66,10 +65,6 @@ class GroupProducts(StringTask):
             targets[:, place] = product
         numbers = np.broadcast_to(np.arange(1, strings.shape[1] + 1), strings.shape)
         return Solved(np.where(strings >= 0, targets, NOTHING), numbers)
-
-    def text_codec(self, vocab_dir: object) -> AlignedCodec:
-        """The codec of the elements' letters, which needs no file."""
-        return AlignedCodec(self.symbols, self.symbols)
 
 
 def elements(group: str) -> list[tuple[int, ...]]:

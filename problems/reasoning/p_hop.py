@@ -9,6 +9,7 @@ up to 4 hops in 64 letters and judged on 8. Difficulty is the number of hops.
 import numpy as np
 
 from ut_tf.data.arguments import at_least
+from ut_tf.problems.reasoning.codec import Places, places_of
 from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
 
 LETTERS = "abcd"
@@ -74,6 +75,10 @@ class PHop(StringTask):
         nothing = np.full([len(strings), self.letters], NOTHING)
         numbers = np.concatenate([0 * nothing, np.tile(np.arange(1, most + 1), [len(found), 1])], 1)
         return Solved(np.concatenate([nothing, found], 1), numbers)
+
+    def places(self) -> Places:
+        """Each hop."""
+        return places_of(HOP, self.symbols, f"'{HOP}' for each hop")
 
     @staticmethod
     def hops(letters: Strings, most: int) -> Strings:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import tensorflow as tf
 
 from ut_tf.data.arguments import at_least
-from ut_tf.problems.reasoning.codec import BITS, BitsCodec
+from ut_tf.problems.reasoning.codec import BITS, BitsCodec, Places
 from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
+from ut_tf.symbols import PADDING_ID
 
 
 class PrefixSums(StringTask):
@@ -66,7 +68,7 @@ class PrefixSums(StringTask):
 
     def text_codec(self, vocab_dir: Path) -> BitsCodec:
         """The codec of bits, which needs no file."""
-        return BitsCodec()
+        return BitsCodec(self.places())
 
 
 class Parity(PrefixSums):
@@ -78,3 +80,13 @@ class Parity(PrefixSums):
         sums, numbers = super().solve(strings)
         is_last = np.arange(strings.shape[1]) == (strings >= 0).sum(1)[:, None] - 1
         return Solved(np.where(is_last, sums, NOTHING), numbers)
+
+    def places(self) -> Places:
+        """The last bit."""
+        return Places(_is_last, "a bit")
+
+
+def _is_last(inputs: Any) -> Any:
+    """Whether each of inputs int32 [batch, length] is the last symbol, bool [batch, length]."""
+    behind = tf.pad(inputs[:, 1:], [[0, 0], [0, 1]])
+    return tf.not_equal(inputs, PADDING_ID) & tf.equal(behind, PADDING_ID)

@@ -32,7 +32,7 @@ from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
 from ut_tf.errors import counted
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.problems.reasoning.codec import AlignedCodec, aligned_spec
+from ut_tf.problems.reasoning.codec import AlignedCodec, Places, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 MIDDLE = "middle"
@@ -222,4 +222,8 @@ class StringTask(Problem):
 
     def text_codec(self, vocab_dir: Path) -> AlignedCodec:
         """The codec of the symbols, which needs no file."""
-        return AlignedCodec(self.symbols, self.answers or self.symbols)
+        return AlignedCodec(self.symbols, self.answers or self.symbols, places=self.places())
+
+    def places(self) -> Places | None:
+        """The positions that have answers; None, which is the default: all."""
+        return None

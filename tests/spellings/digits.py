@@ -151,8 +151,15 @@ FACTS = Table(
             *("apg", "APB", "a,b", "a.b", "(ap)", "1", "a-b", "ä", "a\u0301", "ａpb", "α", "a：p"),
             *("a\u00a0p", "a\u200bp", "a\x00p", "<end>", "%s", "漢"),
         ],
+        "asks for no answer: expected ':', a head, and a relation": [
+            "apb",
+            "apb:",
+            "apb:a",
+            "ap b",
+        ],
     },
-    reads_targets={"abcdef": ["abcdef", " a bcd ef", "abcdef\r"], "ffeedd": ["ffe edd"]},
+    # An answer to each relation behind the question's beginning.
+    reads_targets={"b": ["b", " b ", "b\r"], "e": ["e", "\te"]},
     refuses_targets={"expected characters of 'abcdef'": ["ap", ":", "A", "ａ", "a\u00a0b"]},
 )
 
@@ -267,7 +274,7 @@ _MAZE_CELLS = _MAZE.replace(" ", "")
 MAZES = Table(
     "mazes",
     "maze_9",
-    arguments={"max_size": 5},
+    arguments={"max_size": 5, "disjoint_splits": False},
     targets="aligned",
     reads={
         "": ["", "    "],

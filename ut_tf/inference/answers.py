@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
+from ut_tf.inference.asked import Asked
 from ut_tf.inference.int8_decoder import decoder_in
 from ut_tf.inference.reading import refuse_puzzles
 from ut_tf.layers.start_symbol import without_start
@@ -52,8 +53,8 @@ class Answers:
         return self._strategy.random
 
     def decode(self, features: dict[str, Any], seed: Any, numbers: Any = None) -> tuple[Any, Any]:
-        """Writes outputs; of aligned targets the most probable one at each position, of a language
-        model what follows each prompt.
+        """Writes outputs; of aligned targets the most probable one at each position that asks for
+        one, of a language model what follows each prompt.
 
         Args:
           features: with "inputs"; of a language model with "prefix", int32 [batch, length].
@@ -74,11 +75,12 @@ class Answers:
 
     def _align(self, features: dict[str, Any]) -> tuple[Any, Any]:
         """The one output of each example as text, and its log-probability, [batch, 1] each."""
-        scores = tf.nn.log_softmax(self.class_logits(features))
+        asked = Asked(self.codec, features["inputs"])
+        scores = tf.nn.log_softmax(asked.first(self.class_logits(features)))
         symbols = tf.argmax(scores, -1, output_type=tf.int32)
-        present = features["inputs"] != PADDING_ID
-        texts = self.codec.decode(tf.where(present, symbols, PADDING_ID))
-        best = tf.where(present, tf.reduce_max(scores, -1), 0.0)
+        answered = asked.answered(symbols)
+        texts = self.codec.decode(tf.where(answered, symbols, PADDING_ID))
+        best = tf.where(answered, tf.reduce_max(scores, -1), 0.0)
         return texts[:, None], tf.reduce_sum(best, 1, keepdims=True)
 
     def classify(self, features: dict[str, Any], count: int) -> tuple[Any, Any]:
@@ -97,7 +99,7 @@ class Answers:
 
     def score(self, features: dict[str, Any]) -> Any:
         """log p(targets | inputs) in nats, float32 [batch]; -inf for a class below 0, which is
-        none, and for aligned targets that are not as long as the inputs.
+        none, and for aligned targets that are not as long as what the inputs ask for.
         """
         if self.model.spec.targets == "tokens":
             return log_probabilities(self.model, features)
@@ -113,16 +115,14 @@ class Answers:
 
     def _aligned_score(self, features: dict[str, Any]) -> Any:
         inputs, targets = features["inputs"], features["targets"]
+        asked = Asked(self.codec, inputs)
         length = tf.shape(inputs)[1]
         missing = tf.maximum(length - tf.shape(targets)[1], 0)
         targets = tf.pad(targets, [[0, 0], [0, missing]])
-        logits = self.class_logits({"inputs": inputs})
+        logits = asked.first(self.class_logits({"inputs": inputs}))
         losses = smoothed_cross_entropy(logits, targets[:, :length])
         scores = tf.where(targets[:, :length] == PADDING_ID, 0.0, -losses)
-        of_inputs, of_targets = (
-            tf.math.count_nonzero(ids, 1, dtype=tf.int32) for ids in (inputs, targets)
-        )
-        return tf.where(of_inputs == of_targets, tf.reduce_sum(scores, 1), -float("inf"))
+        return tf.where(asked.fits(targets), tf.reduce_sum(scores, 1), -float("inf"))
 
     def ponder_times(self, features: dict[str, Any]) -> Any:
         """Recurrent steps of the encoder at each position of the inputs, float32 [batch, length]; 0

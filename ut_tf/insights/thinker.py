@@ -19,6 +19,7 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec, string_tensor
 from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
+from ut_tf.inference.asked import Asked
 from ut_tf.inference.reading import Reader, refuse_puzzles
 from ut_tf.inference.translator import check_vocabulary
 from ut_tf.inference.unknown_words import UnknownWords
@@ -179,8 +180,14 @@ class Thinker:
             symbols = self._symbols(batch["targets"][0])
             text = self.codec.input_text(symbols)
             return Given({"targets": batch["targets"]}, text, symbols[-1])
-        target = texts_of(self.codec.decode(tf.constant(batch["targets"])))[0]
         inputs = {name: value for name, value in batch.items() if name != "targets"}
+        targets = batch["targets"]
+        if self.model.spec.targets == "aligned":
+            # What is asked for may begin late and end early.
+            missing = max(inputs["inputs"].shape[1] - targets.shape[1], 0)
+            targets = np.pad(targets, [(0, 0), (0, missing)])
+            targets = Asked(self.codec, inputs["inputs"]).answer(targets).numpy()
+        (target,) = self._labels(targets)
         text = self.codec.input_text(texts_of(self.codec.tokens(inputs)[0]))
         return Given(inputs, text, target, features.get("position_difficulty"))
 
@@ -257,8 +264,12 @@ class Thinker:
                 " checkpoint is damaged; give another `checkpoint`."
             )
         if self.model.spec.targets == "aligned":
-            symbols = scores.argmax(-1).astype(np.int32)[np.newaxis]
-            return self._labels(symbols)[0], rounded(np.exp(scores.max(-1).sum()))
+            best, symbols = scores.max(-1), scores.argmax(-1).astype(np.int32)
+            asked = Asked(self.codec, features["inputs"])
+            kept = asked.answered(asked.first(symbols[np.newaxis])).numpy()
+            log_probability = asked.first(best[np.newaxis]).numpy()[kept].sum()
+            answer = self._labels(asked.answer(symbols[np.newaxis]).numpy())[0]
+            return answer, rounded(np.exp(log_probability))
         if not self.model.has_decoder:
             best = scores.argmax()
             return self._labels(np.array([best]))[0], rounded(np.exp(scores[best]))
@@ -297,6 +308,9 @@ class Thinker:
             label = "board" if self.codec.board is not None else _in_order(label, self.codec.order)
             logits = () if self.model.has_decoder else observed.step_logits
             part = self._part("encoder", label, positions, steps, logits)
+            if spec.targets == "aligned":
+                first = steps.memory_size + starts
+                part["predictions"] = self._asked_only(part["predictions"], features, first)
             answered = observed.step_logits if spec.targets == "aligned" else ()
             parts.append({**part, "exit_steps": exit_steps(self.rules, steps, answered)})
         if observed.decoder is not None:
@@ -379,6 +393,19 @@ class Thinker:
         empty: list[dict[str, Any]] = []
         padding = [] if self.model.spec.has_one_answer else [empty] * memory_size
         return [[*padding, *step] for step in choices]
+
+    def _asked_only(
+        self, predictions: Any, features: dict[str, np.ndarray], first: int
+    ) -> list[list[list[dict[str, Any]]]] | None:
+        """The predictions of aligned targets, none at symbols that ask for no answer; `first` is
+        the place of the first symbol.
+        """
+        is_asked = np.asarray(self.codec.asked(features["inputs"]))[0].tolist()
+        kept = [*[True] * first, *is_asked]
+        return predictions and [
+            [choices if is_kept else [] for choices, is_kept in zip(step, kept, strict=True)]
+            for step in predictions
+        ]
 
     def _labels(self, ids: np.ndarray) -> list[str]:
         """The texts of classes, of words that a pointer answers with, or of rows of aligned

@@ -104,6 +104,7 @@ class WrittenExamples:
         """Inputs, targets and outputs as strings [examples]."""
         import tensorflow as tf
 
+        from ut_tf.inference.asked import Asked
         from ut_tf.search.strategies import greedy_decode
 
         model, features, spec = self._model, self._features, self._model.spec
@@ -115,7 +116,10 @@ class WrittenExamples:
             outputs = tf.argmax(logits, -1, output_type=tf.int32)
             if not spec.has_one_answer:
                 outputs = tf.where(features["targets"] != 0, outputs, 0)
-        targets, outputs = (self._codec.decode(ids) for ids in (features["targets"], outputs))
+        written = [features["targets"], outputs]
+        if spec.targets == "aligned":
+            written = [*map(Asked(self._codec, features["inputs"]).answer, written)]
+        targets, outputs = map(self._codec.decode, written)
         if spec.inputs == "none":
             return tf.fill(tf.shape(targets), ""), targets, outputs
         inputs = tf.strings.reduce_join(self._codec.tokens(features), -1, separator=" ")

@@ -22,7 +22,7 @@ import tensorflow as tf
 from ut_tf.data.chunks import chunks
 from ut_tf.data.text.utf8 import readable
 from ut_tf.errors import UserError
-from ut_tf.symbols import END_ID
+from ut_tf.symbols import END_ID, PADDING_ID
 
 CHECKED_LINES = 256
 """Examples of a file that are looked at at once."""
@@ -74,6 +74,17 @@ class TextCodec(tf.Module):  # type: ignore[misc]
 
     board: Board | None = None
     """The board whose cells inputs are; None: they are no cells."""
+
+    answer_end: int = PADDING_ID
+    """The symbol of aligned targets that ends an answer, where it may be shorter than what inputs
+    ask for.
+    """
+
+    def asked(self, inputs: Any) -> Any:
+        """Whether aligned targets have an answer at each position of inputs int32 [batch, length],
+        bool [batch, length]; default: at each symbol. The text of an answer is of these alone.
+        """
+        return tf.not_equal(inputs, PADDING_ID)
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns the features of a batch of raw texts, {"inputs": int32 [batch, length]} (facts:

@@ -49,6 +49,16 @@ def first_of(*errors: Any) -> Any:
     return last
 
 
+def blank_hint(texts: Any, characters: str) -> Any:
+    """The end of a sentence about texts, strings [batch], that may have "0" for a blank cell, where
+    `characters` have a point for it and no "0"; "" elsewhere.
+    """
+    if "." not in characters or "0" in characters:
+        return tf.zeros_like(texts)
+    has_zero = tf.strings.regex_full_match(texts, "(?s).*0.*")
+    return text_where(has_zero, ", a point for a blank cell")
+
+
 def shown_words(words: Any) -> Any:
     """The first words of each text, a RaggedTensor of strings [batch, words], with commas between,
     and how many more there are: strings [batch].
