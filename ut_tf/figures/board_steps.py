@@ -5,8 +5,9 @@
     (example,) = Inspector.from_run(run).test_examples(1)
     save_animation(board_steps(example), Path("board.gif"))
 
-Each cell gets its colour at the step at which it stops. Beside the model's board stands that of the
-known algorithm, one round a step, where the problem has features of difficulty.
+Each cell gets its colour at the step at which it stops: light ones stop early. Beside the model's
+board stands that of the known algorithm, one round a step, where the problem has features of
+difficulty. Boxes have lines around them, walls of mazes are filled.
 """
 
 import io
@@ -16,14 +17,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.figures.style import in_style, new_figure, write
 
-_PANEL = 3.2, 3.5
-_DPI = 80
-_MILLISECONDS, _LAST_MILLISECONDS = 700, 3000
+_BLANK, _WALL = ".", "#"
+_PANEL, _LEGEND = 3.2, 0.6
+_DPI, _SHADES = 100, 128
+_MILLISECONDS, _FEWEST_MILLISECONDS, _LAST_MILLISECONDS = 800, 150, 3000
+_ALL_MILLISECONDS = 16_000
 _COLORS, _LIGHTEST, _DARKEST = "YlGnBu", 0.15, 0.6
-_GIVEN, _WRONG = "#e8e8e8", "#c0392b"
+_GIVEN, _WRONG, _CHANGED, _LINE = "#e4e4e4", "#c0392b", "#e67e22", "#b5b5b5"
+_FILLED = "#454545"
+_SMALL = 9
+"""More cells in a row are shown without the numbers of their steps."""
 
 
 class BoardSteps(NamedTuple):
@@ -31,10 +37,12 @@ class BoardSteps(NamedTuple):
 
     Fields:
       rows, columns: of cells.
+      box_rows, box_columns: of the cells in a box; those of the board where there are no boxes.
       given: the text of each cell, empty where it is blank, [cells].
       answers: the text of each cell after each step, [steps][cells].
       stopped: the last step that changed each cell: its ponder time where cells halt, else the
         first step from which on its answer stays, [cells].
+      halts: whether cells halt.
       target: the right text of each cell, or empty: unknown.
       rounds: those of the known algorithm until each cell is known, -1 where it never is, [cells],
         or None.
@@ -42,9 +50,12 @@ class BoardSteps(NamedTuple):
 
     rows: int
     columns: int
+    box_rows: int
+    box_columns: int
     given: Sequence[str]
     answers: Sequence[Sequence[str]]
     stopped: Sequence[int]
+    halts: bool
     target: str
     rounds: Sequence[int] | None
 
@@ -63,20 +74,38 @@ def board_steps(example: Mapping[str, Any]) -> BoardSteps:
             "an animation shows a board that is filled step by step: this example has none; use a"
             " run of a problem with boards, such as sudoku_4x4."
         )
-    answers = [[step[cell][0]["text"] for cell in cells] for step in predictions]
+    answers = [[_text(step[cell]) for cell in cells] for step in predictions]
     positions = [part["positions"][cell] for cell in cells]
     times = [round(position["ponder_time"]) for position in positions]
     target = "".join((example["target"] or "").split())
+    target = target if len(target) == len(cells) else ""
     rounds = [position.get("difficulty") for position in positions]
+    halts = len(set(times)) > 1
     return BoardSteps(
         board["rows"],
         board["columns"],
-        [position["text"].strip(".") for position in positions],
+        board["box_rows"] or board["rows"],
+        board["box_columns"] or board["columns"],
+        _given([position["text"] for position in positions], target),
         answers,
-        times if len(set(times)) > 1 else _final_steps(answers),
-        target if len(target) == len(cells) else "",
+        times if halts else _final_steps(answers),
+        halts,
+        target,
         None if None in rounds else rounds,
     )
+
+
+def _text(choices: Sequence[Mapping[str, Any]]) -> str:
+    return choices[0]["text"] if choices else ""
+
+
+def _given(texts: Sequence[str], target: str) -> list[str]:
+    """The texts of the cells, empty where they are blank: a point, or what is answered with
+    something else.
+    """
+    pairs = zip(texts, target, strict=True) if target else ()
+    blank = {_BLANK, *(text for text, right in pairs if text != right)}
+    return ["" if text in blank else text for text in texts]
 
 
 def _final_steps(answers: Sequence[Sequence[str]]) -> list[int]:
@@ -88,26 +117,40 @@ def _final_steps(answers: Sequence[Sequence[str]]) -> list[int]:
 
 
 def save_animation(steps: BoardSteps, path: Path) -> None:
-    """Writes the steps as an animated GIF, a frame for each.
+    """Writes the steps as an animated GIF, a frame for each, and for rounds beyond them.
 
     Raises:
       UserError: matplotlib is missing, or the file cannot be written.
     """
-    figure, axes = new_figure(columns=1 if steps.rounds is None else 2, panel=_PANEL)
+    panels = 1 if steps.rounds is None else 2
+    figure, axes = new_figure(columns=panels, panel=(_PANEL, _PANEL + _LEGEND))
     from PIL import Image
 
+    with in_style():
+        figure.set_dpi(_DPI)
+        figure.set_layout_engine(None)
+        below = _LEGEND / (_PANEL + _LEGEND)
+        figure.subplots_adjust(0.02, below, 0.98, 0.92, 0.06)
+        _draw_legend(figure, steps, panels)
     frames = []
-    for step in range(len(steps.answers) + 1):
+    for step in range(max(len(steps.answers), *(steps.rounds or (0,))) + 1):
         with in_style():
             _draw_model(axes[0], steps, step)
             if steps.rounds is not None:
                 _draw_rounds(axes[1], steps, step)
-            figure.set_dpi(_DPI)
-            frames.append(Image.fromarray(_pixels(figure)).quantize(64))
-    durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST_MILLISECONDS]
+            frames.append(_pixels(figure))
+    # With one palette what stays the same from frame to frame is stored once.
+    every = Image.fromarray(np.concatenate(frames))
+    palette = every.quantize(_SHADES, Image.Quantize.MAXCOVERAGE)
+    images = [
+        Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
+        for frame in frames
+    ]
+    each = min(_MILLISECONDS, max(_FEWEST_MILLISECONDS, _ALL_MILLISECONDS // len(frames)))
+    durations = [each] * (len(frames) - 1) + [_LAST_MILLISECONDS]
     image = io.BytesIO()
-    options = {"save_all": True, "append_images": frames[1:], "duration": durations, "loop": 0}
-    frames[0].save(image, format="GIF", optimize=True, **options)
+    options = {"save_all": True, "append_images": images[1:], "duration": durations, "loop": 0}
+    images[0].save(image, format="GIF", optimize=True, **options)
     write(path, image.getvalue())
 
 
@@ -119,62 +162,143 @@ def _pixels(figure: Any) -> Any:
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
+class _Cell(NamedTuple):
+    """How a cell is shown: its colour, its text with weight and ink, the small number of its step,
+    and whether its answer has changed.
+    """
+
+    color: Any
+    text: str
+    weight: str = "normal"
+    ink: str = "black"
+    number: str = ""
+    is_changed: bool = False
+
+
+def _given_cell(text: str) -> _Cell:
+    return _Cell(_FILLED, "") if text == _WALL else _Cell(_GIVEN, text, "bold")
+
+
 def _draw_model(axes: Any, steps: BoardSteps, step: int) -> None:
-    texts = steps.answers[step - 1] if step else [""] * len(steps.given)
-    colors, shown = [], []
-    for given, text, right, stopped in zip(
-        steps.given, texts, steps.target or texts, steps.stopped, strict=True
+    count = len(steps.answers)
+    is_over, step = step > count, min(step, count)
+    blank = [""] * len(steps.given)
+    texts = steps.answers[step - 1] if step else blank
+    before = steps.answers[step - 2] if step > 1 and not is_over else texts
+    cells = []
+    for given, text, old, right, stopped in zip(
+        steps.given, texts, before, steps.target or texts, steps.stopped, strict=True
     ):
+        has_stopped = stopped <= step
+        color = _color(stopped, count) if has_stopped else "white"
         ink = "black" if text == right else _WRONG
-        shown.append((given, "bold", "black") if given else (text, "normal", ink))
-        colors.append(_GIVEN if given else _color(steps, stopped) if stopped <= step else "white")
-    _draw(axes, steps, f"model, step {step} of {len(steps.answers)}", colors, shown)
+        number = str(stopped) * has_stopped
+        cell = _Cell(color, text, "normal", ink, number, text != old)
+        cells.append(_given_cell(given) if given else cell)
+    title = f"model, after step {step} of {count}" if step else "model, before the first step"
+    wrong = sum(text != right for text, right in zip(texts, steps.target, strict=False))
+    if step == count and steps.target:
+        title += f": {counted(wrong, 'wrong cell')}" if wrong else ": all right"
+    _draw(axes, steps, title, cells)
 
 
 def _draw_rounds(axes: Any, steps: BoardSteps, step: int) -> None:
-    colors, shown = [], []
+    rounds = steps.rounds or ()
+    count = max(rounds)
+    cells = []
     for given, right, number in zip(
-        steps.given, steps.target or [""] * len(steps.given), steps.rounds or (), strict=True
+        steps.given, steps.target or [""] * len(steps.given), rounds, strict=True
     ):
         is_known = 0 <= number <= step
-        shown.append((given, "bold", "black") if given else (right * is_known, "normal", "black"))
-        colors.append(_GIVEN if given else _color(steps, number) if is_known else "white")
-    _draw(axes, steps, f"known after {step} round{'s' * (step != 1)}", colors, shown)
+        known = _Cell(_color(number, count), right, number=str(number))
+        cells.append(_given_cell(given) if given else known if is_known else _Cell("white", ""))
+    title = f"algorithm, after {counted(min(step, count), 'round')}"
+    if step >= count:
+        never = sum(number < 0 for number in rounds)
+        title += f": {counted(never, 'cell')} not found" if never else ": all known"
+    _draw(axes, steps, title, cells)
 
 
-def _color(steps: BoardSteps, number: int) -> Any:
+def _color(number: int, count: int) -> Any:
     import matplotlib
 
-    share = (number - 1) / max(1, len(steps.answers) - 1)
+    share = (number - 1) / max(1, count - 1)
     return matplotlib.colormaps[_COLORS](_LIGHTEST + (_DARKEST - _LIGHTEST) * share)
 
 
-def _draw(
-    axes: Any,
-    steps: BoardSteps,
-    title: str,
-    colors: Sequence[Any],
-    shown: Sequence[tuple[str, str, str]],
-) -> None:
-    """Draws the cells: their colours, and their texts with weight and ink."""
+def _draw_legend(figure: Any, steps: BoardSteps, panels: int) -> None:
+    """Says what colours mean, below the boards."""
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.patches import Patch
+
+    has_numbers = steps.columns <= _SMALL
+
+    def patch(color: Any, edge: str = _LINE, width: float = 0.8) -> Any:
+        return Patch(facecolor=color, edgecolor=edge, linewidth=width)
+
+    stopped = "stopped" if steps.halts else "final"
+    stopped += " from the step in the corner on" if has_numbers else ": light early, dark late"
+    shown = [
+        (patch(_GIVEN), "given"),
+        (patch("white", _CHANGED, 1.6), "changed in this step"),
+        (tuple(patch(_color(n, 3)) for n in (1, 2, 3)), stopped),
+    ]
+    if _WALL in steps.given:
+        shown.append((patch(_FILLED), "wall"))
+    if steps.target:
+        shown.append((Patch(alpha=0), "red: wrong"))
+    handles, labels = zip(*shown, strict=True)
+    legend = figure.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.01, 0.0),
+        ncols=panels,
+        fontsize=8,
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+    )
+    for text in legend.get_texts():
+        if text.get_text() == "red: wrong":
+            text.set_color(_WRONG)
+
+
+def _draw(axes: Any, steps: BoardSteps, title: str, cells: Sequence[_Cell]) -> None:
     axes.clear()
-    axes.set(xlim=(0, steps.columns), ylim=(steps.rows, 0), aspect="equal", title=title)
+    margin = 0.04
+    axes.set(
+        xlim=(-margin, steps.columns + margin), ylim=(steps.rows + margin, -margin), aspect="equal"
+    )
+    axes.set_title(title)
     axes.axis("off")
-    for cell, (color, (text, weight, ink)) in enumerate(zip(colors, shown, strict=True)):
-        row, column = divmod(cell, steps.columns)
-        axes.fill(
-            [column, column + 1, column + 1, column],
-            [row, row, row + 1, row + 1],
-            facecolor=color,
-            edgecolor="#888888",
-        )
-        axes.text(
-            column + 0.5,
-            row + 0.55,
-            text,
-            color=ink,
-            weight=weight,
-            ha="center",
-            va="center",
-            size=14 if steps.rows <= 9 else 8,
-        )
+    size = 110 / max(steps.rows, steps.columns)
+    for place, cell in enumerate(cells):
+        row, column = divmod(place, steps.columns)
+        edge = _FILLED if cell.color == _FILLED else _LINE
+        _draw_square(axes, row, column, cell.color, edge, 0.8)
+        if cell.is_changed:
+            _draw_square(axes, row + 0.06, column + 0.06, "none", _CHANGED, 1.6, 0.88)
+        text = "" if cell.text == _BLANK else cell.text
+        style = {"ha": "center", "va": "center", "weight": cell.weight, "color": cell.ink}
+        axes.text(column + 0.5, row + 0.52, text, size=min(size, 16), **style)
+        if steps.columns <= _SMALL and cell.number:
+            axes.text(column + 0.94, row + 0.09, cell.number, size=6, ha="right", va="top")
+    _draw_boxes(axes, steps)
+
+
+def _draw_square(
+    axes: Any, row: float, column: float, color: Any, edge: str, width: float, side: float = 1.0
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(
+        Rectangle((column, row), side, side, facecolor=color, edgecolor=edge, linewidth=width)
+    )
+
+
+def _draw_boxes(axes: Any, steps: BoardSteps) -> None:
+    """Draws the lines around the boxes, or around the board."""
+    style = {"color": _FILLED, "linewidth": 1.6, "solid_capstyle": "projecting"}
+    for row in range(0, steps.rows + 1, steps.box_rows):
+        axes.plot([0, steps.columns], [row, row], **style)
+    for column in range(0, steps.columns + 1, steps.box_columns):
+        axes.plot([column, column], [0, steps.rows], **style)
