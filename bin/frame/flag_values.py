@@ -31,7 +31,7 @@ _MOST_CHOICES = 10
 
 
 def made_for_others(problem: str, hparams_set: str) -> str:
-    """A line about a recipe that was made for problems of another kind; empty: it was not, or the
+    """A line about a recipe that was chosen for problems of another kind; empty: it was not, or the
     problem or the set is a user's.
     """
     begin = registry.sets_to_begin_with(problem)
@@ -41,8 +41,9 @@ def made_for_others(problem: str, hparams_set: str) -> str:
     if kind in (PROBLEMS[problem].group, *(HPARAMS_SETS[name].group for name in begin)):
         return ""
     return (
-        f"{hparams_set} was made for other problems ({HPARAMS_SETS[hparams_set].description});"
-        f" for {problem} begin with {begin[0]}"
+        f"goes on with {hparams_set}, whose values were chosen for another kind of problem"
+        f" ({HPARAMS_SETS[hparams_set].description}); for {problem} there is"
+        f" --hparams_set={begin[0]}"
     )
 
 

@@ -288,6 +288,12 @@ class PuzzleFolder(Problem):
                 f"problem {self.name} has no data: name it with `folder`, which has train/ and"
                 " test/."
             )
+        if self._path.is_file():
+            raise UserError(
+                f"`folder`={self._path} is a file: expected a folder of HRM or TRM with train/ and"
+                " test/; problem aligned_files reads questions and answers from TSV, CSV and JSON"
+                " lines, with `source_files`."
+            )
         if name not in self._parts:
             self._parts[name] = Part.read(self._path / name)
         return self._parts[name]

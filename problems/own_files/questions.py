@@ -11,7 +11,7 @@ A file is read by its name:
   line, both texts.
 - otherwise question, tab, answer and, behind another tab, a rating.
 
-A column or key rating or difficulty, if there is one, is the rating.
+A column or key rating or difficulty, if there is one, is the rating; others are told and not read.
 """
 
 import re
@@ -28,6 +28,7 @@ from ut_tf.problems.own_files.rows import (
     file_kind,
     is_encodable,
     json_values,
+    note_unread,
     shown_value,
 )
 
@@ -112,7 +113,7 @@ def _lines(path: Path) -> Iterator[Question]:
 
 
 def _comma_separated(path: Path) -> Iterator[Question]:
-    for number, row in csv_columns(path, _COLUMNS):
+    for number, row in csv_columns(path, _COLUMNS, _RATINGS):
         rating = next((row[name] for name in _RATINGS if name in row), "")
         yield Question(row["question"], row["answer"], rating, f"{path}, line {number}")
 
@@ -125,6 +126,8 @@ def _objects(path: Path) -> Iterator[Question]:
                 f"{place}: {line[:SHOWN]!r}: expected an object such as"
                 ' {"question": "12+3", "answer": "15"} on each line.'
             )
+        if number == 1:
+            note_unread(path, "key", [*value], (*_COLUMNS, *_RATINGS))
         for name in _COLUMNS:
             if not isinstance(value[name], str) or not is_encodable(value[name]):
                 raise UserError(

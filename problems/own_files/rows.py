@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.data.corpus.parallel_text import read_lines
-from ut_tf.errors import UserError, counted
+from ut_tf.errors import UserError, counted, near_names
+from ut_tf.notices import note
 
 SHOWN = 80
+_TOLD = 400
 
 
 def file_kind(path: Path) -> str:
@@ -27,12 +29,16 @@ def file_kind(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def csv_columns(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields the number of the last line of each row, and its values by column.
+def csv_columns(
+    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the number of the last line of each row, and its values by column; tells of columns
+    that are not read.
 
     Args:
       path: of a file whose first line names the columns.
       required: names that must be among them.
+      optional: names that may be.
 
     Raises:
       UserError: a column is missing, or a row has another number of them; names file and line.
@@ -45,6 +51,7 @@ def csv_columns(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict
             f"{path}, line 1: the columns are {', '.join(map(repr, header)) or 'none'}: expected"
             f" {' and '.join(map(repr, required))} among them; name them so."
         )
+    note_unread(path, "column", header, (*required, *optional))
     for number, row in rows:
         if len(row) != len(header):
             raise UserError(
@@ -53,6 +60,21 @@ def csv_columns(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict
             )
         # Of two columns with one name the first counts.
         yield number, dict(zip(reversed(header), reversed(row), strict=True))
+
+
+def note_unread(path: Path, what: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Tells of names, of columns or keys, that are not read, and of the known ones that they are
+    like and that are not there.
+    """
+    missing = [name for name in known if name not in names]
+    told = []
+    for name in names:
+        if name not in known:
+            near = near_names(name, missing, 1)
+            told.append(repr(name) + (f" (did you mean {near[0]!r}?)" if near else ""))
+    if told:
+        are = "is" if len(told) == 1 else "are"
+        note(f"{path}: {counted(len(told), what)} {are} not read: {', '.join(told)[:_TOLD]}.")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

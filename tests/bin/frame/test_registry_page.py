@@ -67,8 +67,8 @@ def test_the_set_to_begin_with_fits_the_number_of_questions(problem: str, first:
 @pytest.mark.parametrize(
     ("problem", "hparams_set", "told"),
     [
-        ("babi_qa", "ut_algorithmic", "for babi_qa begin with ut_babi_joint"),
-        ("translate_ende_multi30k", "ut_babi", "begin with ut_translate_small"),
+        ("babi_qa", "ut_algorithmic", "for babi_qa there is --hparams_set=ut_babi_joint"),
+        ("translate_ende_multi30k", "ut_babi", "there is --hparams_set=ut_translate_small"),
         ("babi_qa", "ut_tiny", ""),
         ("algorithmic_copy_decimal40", "ut_length_generalization", ""),
         ("problem_of_the_user", "ut_babi", ""),
@@ -77,6 +77,7 @@ def test_the_set_to_begin_with_fits_the_number_of_questions(problem: str, first:
 def test_a_recipe_for_other_problems_is_told(problem: str, hparams_set: str, told: str) -> None:
     line = made_for_others(problem, hparams_set)
     assert line.endswith(told) and bool(line) == bool(told)
+    assert not line or line.startswith(f"goes on with {hparams_set}, whose values were chosen for")
 
 
 def test_a_name_in_full_comes_before_those_that_have_it_in_them() -> None:

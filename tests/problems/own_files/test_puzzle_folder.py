@@ -172,6 +172,9 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path)
     with pytest.raises(UserError, match="`board`=3x3 has 9 cells: expected 'seq_len', 4"):
         PuzzleFolder(str(folder), board="3x3").prepare(tmp_path, tmp_path)
+    (tmp_path / "p.csv").write_text("question,answer\n12,12\n")
+    with pytest.raises(UserError, match=r"p.csv is a file: .*aligned_files reads .*CSV"):
+        PuzzleFolder(str(tmp_path / "p.csv")).prepare(tmp_path, tmp_path)
     with pytest.raises(UserError, match="name it with `folder`"):
         PuzzleFolder().prepare(tmp_path, tmp_path)
     _described(vocab_size=9)(folder / "test")

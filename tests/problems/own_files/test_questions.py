@@ -101,6 +101,20 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
         list(read_questions((tmp_path / name,), Form(board=Board(2, 2))))
 
 
+def test_columns_and_keys_that_are_not_read_are_told_with_the_name_that_is_near(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("id,question,answer,ratng\n1,12.4,1234,7\n1,1..4,1234,7\n")
+    (tmp_path / "a.jsonl").write_text('{"question": "12", "answer": "12", "question_id": 3}\n')
+    (tmp_path / "b.csv").write_text("question,answer,difficulty\n12.4,1234,7\n")
+    for name in ("a.csv", "a.jsonl", "b.csv"):
+        list(read_questions((tmp_path / name,), Form()))
+    assert capsys.readouterr().err.splitlines() == [
+        f"note: {tmp_path}/a.csv: 2 columns are not read: 'id', 'ratng' (did you mean 'rating'?).",
+        f"note: {tmp_path}/a.jsonl: 1 key is not read: 'question_id'.",
+    ]
+
+
 def test_unequal_lengths_are_pairs_alone(tmp_path: Path) -> None:
     path = Path(write(tmp_path, [("12+3", "15")]))
     with pytest.raises(UserError, match=r"line 1: the question has 4 .*pairs_files"):
