@@ -11,6 +11,7 @@ Example::
 
 import dataclasses
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,11 @@ _GUESS_WIDTH = 24
 _MOST_STEPS = 8
 # All but the codes of colours: words of data and of others' models must not command a terminal.
 _CONTROL = re.compile(r"(?!\033\[\d*m)[\x00-\x1f\x7f-\x9f]")
+_MEANINGS = {
+    "residual": "how far a step moves the states, as a share of their size",
+    "low level": "the same of the low level",
+    "q halts": "how sure the model is at that step that its answer is right",
+}
 _ROLE_COLOURS = {"fact": "blue", "question": "red"}
 
 
@@ -139,7 +145,8 @@ def _guess_line(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
 
 def _step_lines(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
     """How far the states of a fixed depth, of two levels or beside a Q value still move at each
-    step, and what that value is; of many steps at 1, 2, 4 and so on.
+    step, and what that value is, with a word on what this means; of many steps at 1, 2, 4 and so
+    on.
     """
     values = {"residual": part.get("residual"), "low level": part.get("low_residual")}
     count, q_halt = len(values["residual"] or ()), part.get("q_halt") or []
@@ -157,7 +164,10 @@ def _step_lines(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
     padded = [[cell.ljust(w) for cell in column] for column, w in zip(columns, widths, strict=True)]
     chunks = _chunks(padded, terminal.width - len(_INDENT))
     rows_of = (zip(*chunk, strict=True) for chunk in chunks)
-    return [f"{_INDENT}{' '.join(row).rstrip()}" for rows in rows_of for row in rows]
+    lines = [f"{_INDENT}{' '.join(row).rstrip()}" for rows in rows_of for row in rows]
+    words = "; ".join(f"{name}: {_MEANINGS[name]}" for name in shown if name in _MEANINGS)
+    told = textwrap.wrap(f"({words})", terminal.width - len(_INDENT))
+    return [*lines, *(f"{_INDENT}{line}" for line in told)]
 
 
 def _answer_line(thought: Mapping[str, Any], target: str | None, terminal: Terminal) -> str:

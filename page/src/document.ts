@@ -71,6 +71,8 @@ export interface Run {
   name: string;
   model: string;
   halting: string;
+  exit_rule: string;
+  num_heads: number; // of a layer; 0: unknown
   kind: "facts" | "text" | "language_model" | "board";
   facts: Record<string, string>;
   histograms: Histogram[];

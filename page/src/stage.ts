@@ -13,11 +13,11 @@ import { haltingView } from "./views/halting";
 import { storyView } from "./views/story";
 import { tokensView } from "./views/tokens";
 import type { Context, MakeView, View } from "./views/view";
-import { aboutPlaces } from "./wording";
+import { aboutPlaces, aboutStops, titleOfPlaces } from "./wording";
 
 interface Section {
   id: string;
-  title: string;
+  title: string | ((runs: Run[]) => string);
   about: string | ((runs: Run[]) => string);
   make: MakeView;
 }
@@ -25,7 +25,7 @@ interface Section {
 const SECTIONS: Section[] = [
   {
     id: "thinking",
-    title: "Where it spends its time",
+    title: titleOfPlaces,
     about: aboutPlaces,
     make: (context) => placesView(context),
   },
@@ -49,9 +49,7 @@ const SECTIONS: Section[] = [
   {
     id: "halting",
     title: "When each position stops",
-    about:
-      "At each step a position adds its halting probability p to a sum. Near 1 it halts; what was " +
-      "missing before that step is the remainder. A halted position is copied, not computed.",
+    about: aboutStops,
     make: haltingView,
   },
   {
@@ -63,6 +61,10 @@ const SECTIONS: Section[] = [
     make: changeView,
   },
 ];
+
+function worded(words: string | ((runs: Run[]) => string), runs: Run[]): string {
+  return typeof words === "string" ? words : words(runs);
+}
 
 function placesView(context: Context): View {
   const { part } = context;
@@ -91,8 +93,8 @@ export class Stage {
       const about = el(
         "div",
         { class: "about" },
-        el("h3", {}, section.title),
-        el("p", {}, typeof section.about === "string" ? section.about : section.about(runs)),
+        el("h3", {}, worded(section.title, runs)),
+        el("p", {}, worded(section.about, runs)),
       );
       const figures = el("div", { class: "figures" });
       const node = el("section", { id: section.id, class: "view" }, about, figures);

@@ -1,8 +1,36 @@
-// What the page says of its runs: positions that halt, or a depth that is fixed.
+// What the page says of its runs: positions that halt, positions that an exit rule stops, or a depth
+// that is fixed.
 import type { Run } from "./document";
 
-function halts(run: Run): boolean {
-  return run.halting !== "none";
+type Stop = "halts" | "exits" | "fixed";
+
+const STOPS: Record<Stop, string> = {
+  halts: "every position decides how many steps it needs",
+  exits: "an exit rule stops every position that has changed little",
+  fixed: "the depth is fixed",
+};
+const WHY: Record<Stop, string> = {
+  halts:
+    "At each step a position adds its halting probability p to a sum. Near 1 it halts; what was " +
+    "missing before that step is the remainder. A halted position is copied, not computed.",
+  exits:
+    "After each step the exit rule looks at every position: one that has changed little stops. " +
+    "The model was not asked, and has no halting probability.",
+  fixed: "The depth is fixed: nothing stops before the last step, and nothing is decided.",
+};
+
+function stopOf(run: Run): Stop {
+  if (run.halting !== "none") return "halts";
+  return (run.exit_rule ?? "none") === "none" ? "fixed" : "exits";
+}
+
+function groups(runs: Run[]): [Stop, Run[]][] {
+  const kinds = [...new Set(runs.map(stopOf))];
+  return kinds.map((kind) => [kind, runs.filter((run) => stopOf(run) === kind)]);
+}
+
+export function isFixed(run: Run): boolean {
+  return stopOf(run) === "fixed";
 }
 
 function repeatsItsBlock(run: Run): boolean {
@@ -23,23 +51,37 @@ export function intro(runs: Run[]): string {
 }
 
 function depth(runs: Run[]): string {
-  if (runs.every(halts))
-    return ", and every position decides how many steps it needs. Easy places stop early; hard ones go on.";
-  const fixed = runs.filter((run) => !halts(run));
-  if (fixed.length === runs.length)
-    return ". The depth is fixed: every position takes all of the steps.";
-  const halting = names(runs.filter(halts));
-  return `. In ${halting}, every position decides how many steps it needs; in ${names(fixed)}, the depth is fixed.`;
+  if (runs.every(isFixed)) return ". The depth is fixed: every position takes all of the steps.";
+  const kinds = groups(runs);
+  if (kinds.length === 1)
+    return `, and ${STOPS[kinds[0][0]]}. Easy places stop early; hard ones go on.`;
+  return `. ${said(kinds, STOPS)}.`;
+}
+
+function said(kinds: [Stop, Run[]][], words: Record<Stop, string>): string {
+  const all = kinds.map(([kind, runs]) => `in ${names(runs)}, ${words[kind]}`).join("; ");
+  return all.charAt(0).toUpperCase() + all.slice(1);
+}
+
+export function titleOfPlaces(runs: Run[]): string {
+  return runs.every(isFixed) ? "What each position takes in" : "Where it spends its time";
 }
 
 export function aboutPlaces(runs: Run[]): string {
   const looks = "Choose one to see where it looks.";
-  const halting = runs.filter(halts);
-  if (!halting.length)
+  if (runs.every(isFixed))
     return `The depth is fixed: every position takes as many steps as the others. ${looks}`;
-  const every = halting.length === runs.length ? "Every" : `In ${names(halting)}, every`;
+  const kinds = groups(runs);
+  const stops = kinds.length === 1 ? STOPS[kinds[0][0]] : said(kinds, STOPS);
+  const sentence = stops.charAt(0).toUpperCase() + stops.slice(1);
   return (
-    `One block of layers is applied again and again. ${every} position decides for itself after ` +
-    `each step whether it goes on: the hard places take many steps. ${looks}`
+    `One block of layers is applied again and again. ${sentence}: the hard places take many ` +
+    `steps. ${looks}`
   );
+}
+
+export function aboutStops(runs: Run[]): string {
+  const kinds = groups(runs);
+  if (kinds.length === 1) return WHY[kinds[0][0]];
+  return kinds.map(([kind, some]) => `${names(some)}: ${WHY[kind]}`).join(" ");
 }

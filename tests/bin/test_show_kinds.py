@@ -77,14 +77,18 @@ def test_two_levels_show_how_far_each_still_moves_and_what_q_says() -> None:
         "  residual  -   0.5  0.04",
         "  low level 1.6 0.25 3e-06",
         "  q halts   10% 40%  >99%",
+        "  (residual: how far a step moves the states, as a share of their size; low level:",
+        "  the same of the low level; q halts: how sure the model is at that step that its",
+        "  answer is right)",
     ]
     deep = part(["a"], [20], residual=[0.5] * 20, halting_probability=None)
     lines = example_lines(example(deep, answer="a"), Terminal(width=24))
-    assert lines[1:-1] == [
+    assert lines[1:6] == [
         "  step     1   2   4",
         "  residual 0.5 0.5 0.5",
         "  8   16  20",
         "  0.5 0.5 0.5",
+        "  (residual: how far a",
     ]
 
 

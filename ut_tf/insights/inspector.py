@@ -202,6 +202,8 @@ class Inspector:
             "checkpoint": thinker.step,
             "num_parameters": int(thinker.model.count_params()),
             "halting": halting,
+            "exit_rule": getattr(network, "eval_exit", "none"),
+            "num_heads": getattr(network, "num_heads", 0),
             "kind": _kind(thinker),
             "facts": _facts(thinker, halting),
             "histograms": ponder_histograms(thinker, histogram_examples),
@@ -238,6 +240,8 @@ def _facts(thinker: Thinker, halting: str) -> dict[str, str]:
     if hasattr(network, "halting"):
         most = thinker.model.max_steps(training=False)
         facts["halting"] = halting if halting == "none" else f"{halting}, at most {most} steps"
+    if (exit_rule := getattr(network, "eval_exit", "none")) != "none":
+        facts["exit rule"] = exit_rule
     return facts
 
 

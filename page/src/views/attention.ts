@@ -41,18 +41,28 @@ export function attentionView(context: Context): View | null {
   );
   if (targets.length > 1) head.append(targetChoice.node);
   const heads = attentionTo(context, target)!.weights.heads;
+  // With several layers in a step the heads of each follow those of the one before.
+  const perLayer = context.run.num_heads || heads;
+  const layers = heads % perLayer ? 1 : heads / perLayer;
+  const layerOf = (index: number) => Math.floor(index / perLayer) + 1;
+  const inLayer = (index: number) => (index % perLayer) + 1;
+  const named = (index: number) =>
+    layers > 1 ? `${layerOf(index)}.${inLayer(index)}` : String(index + 1);
+  const inWords = (index: number) =>
+    layers > 1 ? `head ${inLayer(index)} of layer ${layerOf(index)}` : `head ${index + 1}`;
   const averaged = part.attention?.averaged || part.memory_attention?.averaged;
   const headOptions = [MEAN, ...Array.from({ length: heads }, (_, index) => index)].map(
     (index) => ({
       value: String(index),
-      text: index === MEAN ? "mean" : String(index + 1),
-      title: index === MEAN ? "mean over all heads" : `head ${index + 1}`,
+      text: index === MEAN ? "mean" : named(index),
+      title: index === MEAN ? "mean over all heads" : inWords(index),
     }),
   );
   const headChoice = segmented("Head", headOptions, String(state.selection.head), (value) =>
     state.set({ head: Number(value) }),
   );
-  if (heads > 1) head.append(el("span", { class: "label" }, "head"), headChoice.node);
+  const label = layers > 1 ? "layer.head" : "head";
+  if (heads > 1) head.append(el("span", { class: "label" }, label), headChoice.node);
   else if (averaged) head.append(el("span", { class: "label" }, "mean over all heads"));
 
   let keys: number[] = [];
@@ -68,7 +78,7 @@ export function attentionView(context: Context): View | null {
     keys = strongestKeys(peaks, target);
     const who = positionName(part, token);
     const which =
-      attention.head === MEAN || heads === 1 ? "mean over heads" : `head ${attention.head + 1}`;
+      attention.head === MEAN || heads === 1 ? "mean over heads" : inWords(attention.head);
     const cut = keys.length < length ? `, the ${keys.length} most attended of ${length}` : "";
     caption.textContent = `What “${shorten(who, 60)}” attends to (${which}${cut})`;
     figures.replaceChildren();
@@ -105,9 +115,9 @@ export function attentionView(context: Context): View | null {
     const picture = heatmap(context, target, keys, {
       width: wide ? context.width * 0.4 - 24 : context.width,
       labelWidth: wide ? 0 : Math.min(220, Math.max(60, context.width * 0.3)),
-      columns: rows.map((_, h) => String(h + 1)),
+      columns: rows.map((_, h) => named(h)),
       cells: rows.flatMap((row, column) => keys.map((key) => ({ key, column, weight: row[key] }))),
-      axis: `head, at step ${step}`,
+      axis: `${label}, at step ${step}`,
       choose: (column) => state.set({ head: column }),
     });
     picture.setAttribute("data-step", String(step));

@@ -1,6 +1,7 @@
 // The grid of positions and steps on a canvas: halting probability, remainder, running or halted.
 import { isRunning, positionName } from "../document";
 import { el, percent, segmented, shorten } from "../dom";
+import { isFixed } from "../wording";
 import { type Context, shownStep, shownToken, touches, type View } from "./view";
 
 type Measure = "probability" | "sum" | "running";
@@ -15,11 +16,14 @@ const LABELS: { value: Measure; text: string; title: string }[] = [
   { value: "running", text: "running or halted", title: "whether the position takes the step" },
 ];
 
-export function haltingView(context: Context): View {
-  const { part, state, colors } = context;
+export function haltingView(context: Context): View | null {
+  const { part, run, state, colors } = context;
+  if (state.insights.runs.every(isFixed)) return null;
   const count = part.positions.length;
-  const fixed = part.halting_probability === null;
-  let measure: Measure = fixed ? "running" : "probability";
+  const fixed = isFixed(run);
+  // An exit rule needs no probabilities.
+  const decides = part.halting_probability !== null;
+  let measure: Measure = decides ? "probability" : "running";
   // Few positions are rows with their texts beside them; many are narrow columns.
   const asRows = count <= 30;
   const labelWidth = asRows ? Math.min(220, Math.max(60, context.width * 0.3)) : 44;
@@ -39,7 +43,7 @@ export function haltingView(context: Context): View {
   const marker = el("div", { class: "grid-marker", "aria-hidden": "true" });
   const chosen = el("div", { class: "grid-marker token", "aria-hidden": "true" });
   const readout = el("p", { class: "readout" });
-  const sums = fixed ? null : sumsOf(part.halting_probability!);
+  const sums = !decides ? null : sumsOf(part.halting_probability!);
 
   const numbers = (step: number, index: number) => {
     const position = part.positions[index];
@@ -147,8 +151,10 @@ export function haltingView(context: Context): View {
   const describe = (step: number, index: number) => {
     const { probability, running, last, sum, position } = numbers(step, index);
     const start = `“${shorten(positionName(part, index), 40)}” at step ${step}: `;
-    if (!running) return `${start}halted since step ${position.ponder_time}.`;
+    const stopped = decides ? "halted" : "stopped";
+    if (!running) return `${start}${stopped} since step ${position.ponder_time}.`;
     if (fixed) return `${start}running; the depth is fixed, so nothing halts.`;
+    if (!decides) return `${start}${last ? "the last step" : "running"}.`;
     const so = `p = ${(probability ?? 0).toFixed(2)}, sum ${(sum ?? 0).toFixed(2)}`;
     if (!last) return `${start}running, ${so}.`;
     const remainder = position.remainder ? `, remainder ${position.remainder.toFixed(2)}` : "";
@@ -187,12 +193,12 @@ export function haltingView(context: Context): View {
     part.positions.reduce((sum, position) => sum + position.ponder_time, 0) / Math.max(1, count);
   const key = fixed
     ? "The depth is fixed: every position takes all steps."
-    : `Outlined in orange: the last step of a position. Gray: halted. Mean ponder time ${mean.toFixed(2)} (${percent(mean / part.max_steps)} of ${part.max_steps}).`;
+    : `${decides ? "Outlined in orange: the last step of a position. Gray: halted." : "Gray: stopped by the exit rule."} Mean ponder time ${mean.toFixed(2)} (${percent(mean / part.max_steps)} of ${part.max_steps}).`;
   return {
     node: el(
       "div",
       { class: "halting-figure" },
-      fixed ? null : choice.node,
+      decides ? choice.node : null,
       holder,
       readout,
       el("p", { class: "legend" }, key),

@@ -51,6 +51,8 @@ def _run(name: str, kind: str) -> dict[str, Any]:
         "checkpoint": 1500,
         "num_parameters": 208_699,
         "halting": "none" if name == "ut_fixed" else "basic",
+        "exit_rule": "none",
+        "num_heads": 4,
         "kind": kind,
         "facts": {"problem": f"{kind}_problem", "set": name, "parameters": "208,699"},
         "histograms": [] if name == "ut_fixed" else [_histogram()],

@@ -134,7 +134,13 @@ def test_the_wording_follows_the_depth(tab: Tab) -> None:
     tab.open(document)
     assert "The depth is fixed: every position takes all of the steps." in tab.text(".intro")
     assert "decides" not in tab.text("main") + tab.text(".intro")
-    document["runs"][0]["model"] = "transformer"
+    assert tab.count("#halting") == 0 and "spends its time" not in tab.text("main")
+    document["runs"][0]["exit_rule"] = "kl"
+    tab.open(document)
+    exits = "an exit rule stops every position that has changed little"
+    assert exits in tab.text(".intro") and "decides" not in tab.text("main")
+    assert "After each step the exit rule looks" in tab.text("#halting .about")
+    document["runs"][0].update(model="transformer", exit_rule="none")
     tab.open(document)
     assert tab.text(".intro").startswith("This model has a layer for each step. The depth is fixed")
     tab.open(synthetic.document("facts", [synthetic.facts_example()]))
