@@ -30,6 +30,7 @@ from ut_tf.run_weights import LoadedCheckpoint, copy_weights, load_checkpoint
 from ut_tf.storage.layout import DEPTH_SWEEP_FILE, DEPTH_SWEEP_TABLE_FILE
 
 _SEEN = ("residual", "changed", "found", "lost", "mean_steps")
+_EXAMPLES, _SYMBOLS = "seq_accuracy", "accuracy"
 _COLUMNS = ("depth", "trained", *_SEEN, "milliseconds")
 
 
@@ -90,7 +91,7 @@ class DepthSweep:
 
     def table(self) -> str:
         """A line for each depth, with the metrics that say most and their intervals."""
-        header = [self.field, *self.headlines, "residual", "changed", "found", "lost"]
+        header = [self.field, *self._columns, "residual", "changed", "found", "lost"]
         header += ["mean steps", "ms/example"]
         steady = all(point.mean_steps in (None, point.depth) for point in self.points)
         rows = [self._row(point, steady) for point in self.points]
@@ -112,10 +113,22 @@ class DepthSweep:
         names = (DEPTH_SWEEP_FILE, DEPTH_SWEEP_TABLE_FILE)
         write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
 
+    @property
+    def _columns(self) -> list[str]:
+        """The metrics that say most; beside the share of examples that of symbols, which moves
+        sooner.
+        """
+        names = []
+        for name in self.headlines:
+            symbols = name.removesuffix(_EXAMPLES) + _SYMBOLS
+            is_beside = name.endswith(_EXAMPLES) and symbols in self.points[0].metrics
+            names += [name, symbols] if is_beside else [name]
+        return list(dict.fromkeys(names))
+
     def _row(self, point: DepthPoint, steady: bool) -> list[str]:
         return [
             f"trained {point.depth}" if point.trained else str(point.depth),
-            *(_with_interval(point.measured, name) for name in self.headlines),
+            *(_with_interval(point.measured, name) for name in self._columns),
             _number(point.residual, ".3g"),
             _number(point.changed, ".2%"),
             _number(point.found, "d"),
