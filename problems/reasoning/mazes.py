@@ -67,6 +67,11 @@ class Mazes(StringTask):
         disjoint_splits: bool = True,
         name: str = "",
     ) -> None:
+        if disjoint_splits and max_size == self.min_size:
+            raise UserError(
+                f"`max_size`={max_size}: all mazes of this side are the same, turned and mirrored,"
+                " so that one split has all of them; set 7 or more, or disjoint_splits=false."
+            )
         super().__init__(
             _odd("max_size", at_least(self.min_size, "max_size", max_size)),
             train_examples,

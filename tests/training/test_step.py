@@ -13,13 +13,14 @@ import tensorflow as tf
 
 from tests.close import assert_close
 from tests.training.toy import mirrored, run_steps, toy_run
+from ut_tf.errors import marked_in
 from ut_tf.factories import make_hparams
 from ut_tf.metrics import losses
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.plan import BatchShape, RandomTraining
-from ut_tf.training.step import TrainingStep
+from ut_tf.training.step import TrainingStep, _whole_boards
 
 # One bucket, so that the same examples share a global batch whatever the number of replicas.
 SHARED: dict[str, Any] = {
@@ -189,6 +190,25 @@ def test_xla_compiles_an_update_once(supervision: str) -> None:
         seconds.append(time.monotonic() - began)
     # Whatever the values of the batch and of the weights.
     assert max(seconds[1:]) < seconds[0] / 4
+
+
+def test_boards_that_were_padded_for_xla_are_refused() -> None:
+    sizes = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,attention=false,position=none"
+    hparams = make_hparams("ut_tiny", f"{sizes},transition=sepconv2d,jit_compile=true")
+    spec = ProblemSpec("tokens", "aligned", 9, 9, shared_vocab=True)
+    training = RandomTraining(hparams, spec, tf.distribute.get_strategy())
+    batch = training.features(BatchShape(2, 9, 9))
+    # A row without a symbol fills a batch up.
+    filled = {**batch, "weight": tf.constant([1.0, 0.0])}
+    filled["inputs"] = tf.concat([batch["inputs"][:1], tf.zeros([1, 9], tf.int32)], 0)
+    tf.debugging.assert_equal(_whole_boards(filled)["inputs"], filled["inputs"])
+    padded = {
+        name: value if name == "weight" else tf.pad(value, [[0, 0], [0, 7]])
+        for name, value in batch.items()
+    }
+    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+        training._step.update([padded])
+    assert "set max_length to the number of cells" in str(marked_in(refused.value))
 
 
 def test_mixed_precision_stays_near_float32(tmp_path: Path) -> None:

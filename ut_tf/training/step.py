@@ -20,7 +20,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_tf import registry
 from ut_tf.config.hparams import HParams
+from ut_tf.data.pipeline import WEIGHT
+from ut_tf.errors import marked
+from ut_tf.symbols import PADDING_ID
 from ut_tf.training.answer_counter import AnswerCounter
 from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objective
@@ -55,6 +59,10 @@ class TrainingStep:
         self._training = training
         self._workers = workers
         self._strategy = strategy = workers.strategy
+        transition = getattr(hparams.network, "transition", "")
+        self._needs_boards = training.jit_compile and registry.transitions.attribute(
+            transition, "needs_board", False
+        )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
         judges = training.curriculum != "none" or training.gradient_noise > 0
@@ -184,7 +192,11 @@ class TrainingStep:
         """The replica's part of a batch, with the seed and number of the update, int64 [2]."""
         number = tf.cast(self._optimizer.iterations, tf.int64) + 1
         update = tf.stack([tf.constant(self._seed, tf.int64), number])
-        return {**self._workers.part_of_replica(batch), "update": update}
+        features = self._workers.part_of_replica(batch)
+        if self._needs_boards:
+            # XLA leaves out what the layer checks itself.
+            features = _whole_boards(features)
+        return {**features, "update": update}
 
     def _demand(self, carry: Any) -> Any:
         """Returns how many replicas need a batch, and how many have no room for one."""
@@ -277,3 +289,19 @@ def _graph(function: Callable[..., Any], *signature: Any) -> Any:
 
 def _added(structures: Sequence[Any]) -> Any:
     return tf.nest.map_structure(lambda *values: tf.add_n(values), *structures)
+
+
+def _whole_boards(features: dict[str, Any]) -> dict[str, Any]:
+    """The features, once their inputs [batch, length] are found to have no padding but rows that
+    fill the batch up.
+    """
+    sentence = (
+        "transition=sepconv2d sees boards without padding, and jit_compile=true has padded batches"
+        " to the longest length of their bucket; set max_length to the number of cells, or leave"
+        " jit_compile out."
+    )
+    is_example = features[WEIGHT][:, None] > 0.0
+    is_padded = tf.reduce_any(is_example & (features["inputs"] == PADDING_ID))
+    check = tf.debugging.Assert(~is_padded, [marked(sentence)])
+    with tf.control_dependencies([] if check is None else [check]):
+        return {**features, "inputs": tf.identity(features["inputs"])}

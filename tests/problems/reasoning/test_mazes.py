@@ -134,6 +134,9 @@ def test_a_board_is_of_one_split_however_it_is_turned() -> None:
 def test_an_even_side_is_refused_and_so_is_a_board_without_a_goal() -> None:
     with pytest.raises(UserError, match=r"`max_size`=8: the side .* is an odd number"):
         Mazes(8)
+    with pytest.raises(UserError, match=r"`max_size`=5: .*one split has all of them; set 7"):
+        Mazes(5)
+    assert Mazes(5, disjoint_splits=False).text_codec(NOWHERE).board == (5, 5, None, None)
     with pytest.raises(UserError, match=r"`length`=12: the side"):
         MAZES.examples("test", NOWHERE, length=12)
     codec = MAZES.text_codec(NOWHERE)
