@@ -172,3 +172,10 @@ def test_more_blanks_than_cells_are_refused() -> None:
         SMALL.examples("test", NOWHERE, length=17)
     with pytest.raises(UserError, match=r"`digits`=9"):
         Futoshiki(9)
+
+
+def test_a_zero_for_a_blank_cell_is_told_of_the_point() -> None:
+    codec = SMALL.text_codec(Path())
+    zeros = codec.sample.replace(".", "0")
+    told, other = (text.decode() for text in codec.errors(tf.constant([zeros, "x"])).numpy())
+    assert told.endswith(", a point for a blank cell") and "point" not in other
