@@ -7,8 +7,6 @@ How it is used::
     codec.decode(asked.answer(outputs))       # of "01__" the two symbols behind the string
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf
