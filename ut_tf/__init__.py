@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ut_tf.config.hparams import HParams
     from ut_tf.config.training import TrainingConfig
     from ut_tf.evaluation.evaluator import evaluate
+    from ut_tf.inference.refill import Refill
     from ut_tf.inference.translator import Translator
     from ut_tf.insights.inspector import inspect_run
     from ut_tf.keras_classes import load_keras_model
@@ -39,6 +40,7 @@ __all__ = [
     "DecodeConfig",
     "HParams",
     "ProblemSpec",
+    "Refill",
     "Run",
     "TrainingConfig",
     "Transformer",
@@ -67,6 +69,7 @@ _SOURCES = {
     "ProblemSpec": "ut_tf.problem_spec",
     "Run": "ut_tf.run",
     "DecodeConfig": "ut_tf.search.config",
+    "Refill": "ut_tf.inference.refill",
     "Translator": "ut_tf.inference.translator",
     "Transformer": "ut_tf.models.transformer.model",
     "UniversalTransformer": "ut_tf.models.universal_transformer.model",

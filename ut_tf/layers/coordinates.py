@@ -205,11 +205,13 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
         return self.position_shift != "none"
 
     def step_signal(self, step: Any) -> Any | None:
-        """Returns float32 [step_width] for the recurrent step (int32 [], from 0), or None without
-        a step embedding.
+        """Returns float32 [..., step_width] for the recurrent step (int32 [...], from 0), or None
+        without a step embedding.
         """
         if self.step_encoding == "learned":
-            return tf.convert_to_tensor(self.step_table)[step] * self.step_width**0.5
+            table = tf.convert_to_tensor(self.step_table)
+            row = table[step] if not getattr(step, "shape", ()) else tf.gather(table, step)
+            return row * self.step_width**0.5
         if self.step_encoding == "none":
             return None
         return _STEP_SINUSOIDS[self.step_sinusoid](tf.cast(step, tf.float32), self.step_width)
@@ -228,7 +230,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
 
         Args:
           state: [batch, length, hidden_size].
-          step: int [], from 0.
+          step: int [] or [batch, 1], from 0.
           position_signal: float32 [batch or 1, length, hidden_size], or None.
         """
         if self.position_shift == "step" and position_signal is not None:
@@ -275,7 +277,8 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
         if position_signal is not None:
             position_signal = matmul(position_signal, of_position)
         if step_signal is not None:
-            step_signal = matmul(tf.reshape(step_signal, [-1, self.step_width]), of_step[0])
+            rows = step_signal[None] if step_signal.shape.rank == 1 else step_signal
+            step_signal = matmul(rows, of_step[0])
         state = matmul(tf.cast(state, self.compute_dtype), of_state)
         return state, position_signal, step_signal
 

@@ -116,13 +116,17 @@ class GivenDepth(NamedTuple):
     """The depth of one call, in the place of the evaluation's.
 
     Fields:
-      steps: int32 [], the number of steps, or its bound under dynamic halting, from 1.
+      steps: int32 [], the number of steps, or its bound under dynamic halting, from 1; where each
+        example has its own, int32 [batch, 1].
       progress: ``RecurrenceDetails.progress`` of a call with fewer steps on the same features;
         None: the recurrence begins.
+      fresh: bool [batch], the examples that begin in the place of their progress, or None. Each
+        example then has its own steps.
     """
 
     steps: Any
     progress: Any = None
+    fresh: Any = None
 
 
 class StepView(NamedTuple):

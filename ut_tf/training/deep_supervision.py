@@ -28,6 +28,7 @@ from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, marked
 from ut_tf.metrics import losses
+from ut_tf.models.universal_transformer.step import of_rows
 from ut_tf.symbols import PADDING_ID
 from ut_tf.training import row_queue
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Call, LayerLosses, Sums, Supervision
@@ -222,7 +223,7 @@ class HeldExamples:
         new = {name: features[name] for name in _CARRIED if name in features}
         if self._queues:
             new, state["queue"] = row_queue.serve(carry["queue"], new, halted)
-        rows = {name: _where(halted, value, carry[name]) for name, value in new.items()}
+        rows = of_rows(halted, new, {name: carry[name] for name in new})
         return {**features, **rows, **state}
 
     def after(self, call: Call) -> Any:
@@ -288,8 +289,3 @@ def _check_shape(new: Any, held: Any) -> None:
         " the one before: expected boards of one size."
     )
     tf.debugging.assert_equal(tf.shape(new), tf.shape(held), marked(sentence))
-
-
-def _where(condition: Any, new: Any, old: Any) -> Any:
-    shape = tf.concat([tf.shape(condition), tf.ones([new.shape.rank - 1], tf.int32)], 0)
-    return tf.where(tf.reshape(condition, shape), new, old)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
 from ut_tf.models.universal_transformer.depth import Depth
-from ut_tf.models.universal_transformer.step import Carry, Trace
+from ut_tf.models.universal_transformer.step import Carry, Trace, of_rows
 
 _NEVER = 2**31 - 1
 
@@ -25,14 +25,16 @@ class Progress(NamedTuple):
     """What a recurrence goes on from.
 
     Fields:
-      steps: int32 [], steps taken.
+      steps: int32 [], steps taken; int32 [batch, 1] where each example has its own.
       carry: Carry after them.
       kept: Reached.
+      active: bool [batch], the examples of which a position has not halted.
     """
 
     steps: Any
     carry: Carry
     kept: Any
+    active: Any
 
 
 class Reached(NamedTuple):
@@ -65,17 +67,23 @@ class ToDepth(Depth):
         self.depth = depth.bounded(_NEVER)
         self.layers = depth.layers
         self.progress = given.progress
-        self.first = 0 if given.progress is None else given.progress.steps
+        self.fresh = given.fresh
+        if given.progress is not None:
+            self.first = given.progress.steps
+        if given.fresh is not None:
+            self.first = tf.where(given.fresh[:, None], 0, self.first)
         self.counts_all = counts_all
 
     def start(self, carry: Carry, counted: Any) -> Any:
-        if self.progress is not None:
+        if self.progress is not None and self.fresh is None:
             return self.progress.kept
         inner = self.depth.start(carry, counted)
-        return self._reached(self.depth, inner, carry, inner, tf.zeros_like(counted))
+        begun = self._reached(self.depth, inner, carry, inner, tf.zeros_like(counted))
+        return begun if self.progress is None else of_rows(self.fresh, begun, self.progress.kept)
 
     def goes_on(self, index: Any, kept: Reached) -> Any:
-        return tf.logical_and(index < self.bound, self.depth.goes_on(index, kept.inner))
+        goes_on = tf.logical_and(index < self.bound, self.depth.goes_on(index, kept.inner))
+        return tf.reduce_any(goes_on)
 
     def active(self, index: Any, kept: Reached) -> Any:
         return self.depth.active(index, kept.inner)
@@ -105,11 +113,14 @@ class ToDepth(Depth):
         record = kept.record if self.depth.halts else None
         details = self.depth.bounded(self.bound).details(record, mask, computed)
         if details.halting_probabilities is not None:
-            shape = tf.concat([[self.bound], tf.shape(counted)], 0)
+            shape = tf.concat([[tf.reduce_max(self.bound)], tf.shape(counted)], 0)
             details = details._replace(halting_probabilities=tf.zeros(shape))
         # Where all positions had halted before, no state changes any more.
         residuals = tf.where(taken == self.bound, kept.residuals, 0.0)
-        progress = Progress(tf.convert_to_tensor(taken), carry, kept)
+        active = tf.ones_like(counted, tf.bool)
+        if self.depth.halts:
+            active = self.depth.active(taken, kept.inner)
+        progress = Progress(tf.convert_to_tensor(taken), carry, kept, tf.reduce_any(active, 1))
         return kept.output, details._replace(progress=progress, residuals=residuals)
 
     @staticmethod

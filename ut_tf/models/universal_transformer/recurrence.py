@@ -227,7 +227,8 @@ class Recurrence(OptionalOutputs, Composite):
     def _start(step: RecurrentStep, inputs: Any, given: StackInputs) -> Carry:
         """The carry before the first step of a call."""
         if given.to_depth is not None and given.to_depth.progress is not None:
-            return Carry(*given.to_depth.progress.carry)
+            progress, fresh = given.to_depth.progress, given.to_depth.fresh
+            return step.begun(inputs, progress.carry, fresh, given.keys)
         return step.begun(inputs, given.carry, given.fresh, given.keys)
 
     def _feedback(self, feedback: Any, head: Any) -> Callable[[Any], Any]:
@@ -430,6 +431,8 @@ class Recurrence(OptionalOutputs, Composite):
         others read more of a halted one than its state.
         """
         if self.halting_compute == "dense" or watch:
+            return False
+        if given.to_depth is not None and given.to_depth.fresh is not None:
             return False
         if self.q_head is not None or given.feedback is not None:
             return False

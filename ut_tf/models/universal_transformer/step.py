@@ -50,6 +50,18 @@ class Trace(NamedTuple):
     attention_weights: tuple[Any, Any]
 
 
+def of_rows(rows: Any, chosen: Any, others: Any) -> Any:
+    """Returns the values of `chosen` in `rows`, bool [batch], and those of `others` elsewhere, of
+    structures of tensors [batch, ...].
+    """
+
+    def choose(one: Any, other: Any) -> Any:
+        shape = tf.concat([tf.shape(rows), tf.ones([one.shape.rank - 1], tf.int32)], 0)
+        return tf.where(tf.reshape(rows, shape), one, other)
+
+    return tf.nest.map_structure(choose, chosen, others)
+
+
 class RecurrentStep:
     """The step of a recurrence. Keras does not track it: its parts belong to the ``Recurrence``.
 
@@ -113,10 +125,7 @@ class RecurrentStep:
         given = Carry(*carry)
         if fresh is None:
             return given
-        rows = tf.reshape(fresh, [-1, 1, 1])
-        begun: Carry = tf.nest.map_structure(
-            lambda new, old: tf.where(rows, new, old), self.start(inputs, keys), given
-        )
+        begun: Carry = of_rows(fresh, self.start(inputs, keys), given)
         return begun
 
     def __call__(
@@ -134,7 +143,7 @@ class RecurrentStep:
         Args:
           carry: from ``start`` or the step before.
           inputs: [batch, length, hidden_size], in the compute dtype.
-          index: int32 [] or a number, the step, from 0.
+          index: int32 [] or a number, the step, from 0; int32 [batch, 1] of each example.
           signal: float32 [batch or 1, length, hidden_size], of the positions, or None.
           context: of the block.
           training: whether to drop.
@@ -161,7 +170,7 @@ class RecurrentStep:
         if self.feedback is None:
             return carry
         state = carry.state
-        answered = tf.cast(tf.cast(index, tf.int32) > 0, state.dtype)
+        answered = tf.cast(tf.reshape(tf.cast(index, tf.int32) > 0, [-1, 1, 1]), state.dtype)
         return Carry(state + answered * tf.cast(self.feedback(state), state.dtype), carry.memory)
 
     @property
