@@ -5,11 +5,25 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
+import ut_tf
+from tests.stub_problems import Words
 from ut_tf import registry
+from ut_tf.argument_types import is_of
+from ut_tf.config.hparams import HParams
+from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
+from ut_tf.factories import make_model
+from ut_tf.models.training_contract import TrainableModel
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.registry import Entry, Group, Registry
 
 
@@ -128,3 +142,192 @@ def test_listing_names_imports_no_tensorflow():
         "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+SPEC = ProblemSpec("tokens", "tokens", 7, 7, shared_vocab=True)
+
+
+class Plain(keras.Model):  # type: ignore[misc]
+    """Can be called, and says nothing of training."""
+
+    def __init__(self, network: Any, spec: ProblemSpec, built: bool = True) -> None:
+        super().__init__()
+        self.embedding = keras.layers.Embedding(spec.target_vocab_size, network.hidden_size)
+        if built:
+            self({"targets": tf.zeros([1, 2], tf.int32)})
+
+    def call(self, features: dict[str, Any]) -> Any:
+        return self.embedding(features["targets"])
+
+
+class Trainable(Plain, TrainableModel):
+    """Plain, with the defaults of fixed depth."""
+
+
+class Unbuilt(Trainable):
+    """Has no weights yet."""
+
+    def __init__(self, network: Any, spec: ProblemSpec) -> None:
+        super().__init__(network, spec, built=False)
+
+
+def _made(factory: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(registry.models, "_registered", {})
+    registry.register_model("own")(factory)
+    return make_model(HParams("own"), SPEC, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("factory", "expected"),
+    [
+        (Plain, r"the model 'own' makes a .*Plain, .* expects .* TrainableModel .*: derive"),
+        (lambda *_: None, r"the model 'own' makes a builtins.NoneType, .*: derive"),
+        (Unbuilt, r"'own' makes a .*Unbuilt without weights, .*: call it there once"),
+    ],
+    ids=["plain", "nothing", "unbuilt"],
+)
+def test_a_model_that_cannot_be_trained_is_refused_when_it_is_made(
+    factory: Any, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=expected):
+        _made(factory, monkeypatch)
+
+
+def test_a_keras_model_with_the_training_interface_has_a_fixed_depth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = _made(Trainable, monkeypatch)
+    assert isinstance(model, Trainable)
+    assert (model.ponder_weight, model.expects_scores, model.sees_later_targets) == (
+        None,
+        False,
+        False,
+    )
+
+
+def test_every_mistake_of_a_spec_is_listed() -> None:
+    with pytest.raises(UserError) as caught:
+        ProblemSpec("text", "clas", -1, 2.5)  # type: ignore[arg-type]
+    for expected in (
+        "inputs='text': expected one of tokens, facts, none",
+        "targets='clas': expected one of tokens, aligned, class, word; did you mean class?",
+        "input_vocab_size=-1: expected a whole number from 0",
+        "target_vocab_size=2.5: expected a whole number from 0",
+    ):
+        assert expected in str(caught.value)
+
+
+def test_a_spec_is_read_as_it_was_written() -> None:
+    spec = ProblemSpec("facts", "class", 12, 5, max_words=3)
+    assert ProblemSpec.from_dict(spec.to_dict()) == spec
+
+
+def test_the_former_configuration_names_the_new_ones() -> None:
+    with pytest.raises(AttributeError, match="NetworkConfig is now UniversalTransformerConfig"):
+        _ = ut_tf.NetworkConfig
+
+
+CALLS: dict[str, Any] = {
+    "`run`=runs/babi: expected a Run, not str; Run.load reads one.": [
+        lambda: ut_tf.train("runs/babi"),  # type: ignore[arg-type]
+        lambda: ut_tf.inspect_run("runs/babi"),  # type: ignore[arg-type]
+        lambda: ut_tf.load_model("runs/babi"),  # type: ignore[arg-type]
+        lambda: ut_tf.save("runs/babi", "models/babi"),  # type: ignore[arg-type]
+    ],
+    "`run`=runs/babi: expected a Run or a list, of which each is a Run, not str; Run.load reads"
+    " one.": [
+        lambda: ut_tf.evaluate("runs/babi")  # type: ignore[arg-type]
+    ],
+    "`place`=3: expected a text or a Path, not int.": [lambda: ut_tf.load(3)],
+    "`place`=None: expected a text or a Path, not NoneType.": [lambda: ut_tf.load(None)],
+    "`output_dir`=b'runs': expected a text or a Path, not bytes.": [
+        lambda: ut_tf.Run.load(b"runs")
+    ],
+    "`seed`=1: expected a whole number, not str.": [
+        lambda: ut_tf.Run.create("babi_sim", "ut_demo", seed="1")
+    ],
+    "`hparams`=['dropout=0']: expected a text or a Mapping, not list.": [
+        lambda: ut_tf.Run.create("babi_sim", "ut_demo", ["dropout=0"])
+    ],
+    "`problem`=None: expected a text, not NoneType.": [lambda: ut_tf.Run.create(None, "ut_demo")],
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "call"), [(told, call) for told, calls in CALLS.items() for call in calls]
+)
+def test_the_sentence_says_what_was_expected(sentence: str, call: Any) -> None:
+    with pytest.raises(UserError) as raised:
+        call()
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "fits"),
+    [
+        (np.int64(3), int, True),
+        (3, float, True),
+        (3.0, int, False),
+        ("a", str | Sequence[str], True),
+        (["a", 1], str | Sequence[str], False),
+        ({"a": 1}, str | Mapping[str, Any], True),
+        (["a"], dict[str, Any], False),
+        ("ab", Collection[str], False),
+        ([1, 2], Iterable[int], True),
+        ([1, "2"], Iterable[int], False),
+        (400, Iterable[int], False),
+        ("float32", Literal["float32", "float16"], True),
+        ("float64", Literal["float32", "float16"], True),  # Its sentence is the function's own.
+        (object(), Any, True),
+    ],
+)
+def test_what_fits_a_hint(value: Any, hint: Any, fits: bool) -> None:
+    assert is_of(value, hint) is fits
+
+
+def test_a_call_that_lacks_an_argument_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        ut_tf.evaluate()  # type: ignore[call-arg]
+
+
+def test_a_problem_takes_the_name_of_a_folder_as_a_text(tmp_path: Path) -> None:
+    class OwnWords(Words):
+        """Another with a method of its own."""
+
+        def data_note(self, data_dir: Path) -> str:
+            return str(data_dir / "note")
+
+    problem = OwnWords("a b c")
+    problem.prepare(str(tmp_path), tmp_dir=str(tmp_path))
+    assert problem.spec(str(tmp_path)) == problem.spec(data_dir=tmp_path)
+    assert problem.is_prepared(str(tmp_path))
+    assert problem.vocab_files(data_dir=str(tmp_path)) == [tmp_path / "vocab.txt"]
+    assert problem.data_note(str(tmp_path)) == str(tmp_path / "note")
+    assert OwnWords.text_codec is Problem.text_codec
+
+
+def test_the_folder_of_ones_own_code_may_be_a_path(tmp_path: Path) -> None:
+    folder = tmp_path / "no_such_code"
+    calls: list[Any] = [
+        lambda: ut_tf.Run.load(ut_tf.__path__[0], usr_dir=folder),
+        lambda: ut_tf.Run.create("babi_sim", "ut_demo", usr_dir=folder),
+        lambda: ut_tf.load("babi", usr_dir=folder),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match=r"holds no run|there is no file"):
+            call()
+
+
+def test_folders_as_text_reach_static_and_class_methods_of_a_problem(tmp_path: Path) -> None:
+    class Own(Words):
+        @classmethod
+        def data_note(cls, data_dir: Path) -> str:
+            return f"{cls.__name__} in {data_dir.name}"
+
+        @staticmethod
+        def vocab_files(data_dir: Path) -> list[Path]:  # type: ignore[override]
+            return [data_dir / "own.txt"]
+
+    for problem in (Own, Own()):
+        assert problem.data_note(str(tmp_path)) == f"Own in {tmp_path.name}"  # type: ignore[arg-type]
+        assert problem.vocab_files(str(tmp_path)) == [tmp_path / "own.txt"]  # type: ignore[arg-type]

@@ -10,13 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.problems.babi.archive import write_archive
+from ut_tf import registry
+from ut_tf.layers.attention_weights import padding_bias
+from ut_tf.layers.block import BlockContext
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.step import RecurrentStep
 from ut_tf.problem_spec import ProblemSpec
+from ut_tf.problems.babi.simulator.tasks import simulate_lines
+from ut_tf.tables.overlaps import EXCHANGES, SIMULATED
+from ut_tf.tables.record import ResultRecord
 
 pytestmark = pytest.mark.slow
 
@@ -60,9 +68,7 @@ def _graph_flop(model: Any, features: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("spec", [_TRANSLATION, _CLASSIFIER, _LANGUAGE_MODEL])
 def test_counts_what_the_graph_computes(
-    benchmark: Any,
-    spec: ProblemSpec,
-    monkeypatch: pytest.MonkeyPatch,
+    benchmark: Any, spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The operations of steps that share a function would be counted once.
     monkeypatch.setattr(RecurrentStep, "steps_are_alike", False)
@@ -110,3 +116,250 @@ def test_operations_that_cannot_be_counted_are_refused(
     monkeypatch.setattr(benchmark, "set_threads", lambda *_: None)
     assert benchmark.main([f"--hparams={hparams}", "--dtype_policies=float32"]) == 1
     assert remedy in capsys.readouterr().err
+
+
+DECODING = ["--vocab_size=20", "--batch_size=2", "--source_length=3", "--repetitions=1"]
+SMALL = "hidden_size=8,filter_size=8,num_heads=2,num_layers=1"
+
+
+def printed(capsys):
+    """The line of JSON."""
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.fixture
+def run(script, monkeypatch):
+    """Runs a script in this process, whose threads are set for good."""
+
+    def run_here(name, *flags):
+        module = script(name)
+        monkeypatch.setattr(module, "set_threads", lambda *_: None)
+        return module.main([*flags, "--peak_repetitions=0"])
+
+    return run_here
+
+
+def test_calls_take_turns_after_one_that_is_not_timed(script):
+    calls = []
+    functions = {name: lambda name=name: calls.append(name) for name in "ab"}
+    seconds = script("measuring").in_turns(functions, repetitions=2)
+    assert "".join(calls) == "ababab"
+    assert [len(each) for each in seconds.values()] == [2, 2]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_decoding_is_measured(run, capsys):
+    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--ctranslate2=no"]
+    assert run("decode", *flags, "--lengths=3,5", "--beam_sizes=2") == 0
+    rows = printed(capsys)["rows"]
+    assert [(row["beam_size"], row["length"]) for row in rows] == [(2, 3), (2, 5)]
+    for row in rows:
+        speed = 2 * row["length"] / row["seconds"]
+        assert row["symbols_per_second"] == pytest.approx(speed, rel=0.05)
+
+
+def test_decoding_is_compared_with_ctranslate2(run, capsys):
+    pytest.importorskip("ctranslate2")
+    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--lengths=4"]
+    assert run("decode", *flags, "--beam_sizes=1") == 0
+    ours, theirs = printed(capsys)["rows"]
+    ratio = ours["symbols_per_second"] / theirs["symbols_per_second"]
+    assert ours["times_ctranslate2"] == pytest.approx(ratio, rel=0.05)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_lengths_are_measured(run, capsys):
+    assert run("memory", f"--hparams={SMALL},memory_size=2", "--lengths=4", "--seconds=0") == 0
+    (row,) = printed(capsys)["rows"]
+    assert row["length"] == 4 and row["ratio"] > 0
+
+
+def test_positions_halt_by_chance_after_the_given_share_of_the_steps(script, monkeypatch):
+    monkeypatch.setattr(registry.halting_forms, "_registered", {})
+    halting = script("halting")
+    halting.register_by_chance.cache_clear()
+    mask = tf.ones([30, 40])
+    states, context = tf.random.normal([30, 40, 8]), BlockContext(bias=padding_bias(mask))
+    for compute in ("dense", "compact"):
+        recurrence = halting.make_recurrence(8, share=0.5, steps=6, compute=compute)
+        _, details = recurrence(states, mask, None, context, training=False)
+        assert np.mean(details.ponder_times) == pytest.approx(3.0, abs=0.3)
+
+
+def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord:
+    return ResultRecord(
+        table="babi",
+        row="UT",
+        metric="error",
+        value=0.0,
+        problem=problem,
+        problem_args=arguments,
+        hparams_set="ut_babi",
+        version="0.5.0",
+        **more,
+    )
+
+
+def test_questions_are_known_by_exchange_or_stand_among_simulated_stories(
+    script: Callable[[str], Any], tmp_path: Path
+) -> None:
+    # The archive's test is what the simulator draws first; its training is another story.
+    lines = "\n".join(simulate_lines(17, 40)) + "\n"
+    other = "1 The red square is below the pink triangle.\n" + (
+        "2 Is the red square above the pink triangle?\tno\t1\n"
+    )
+    write_archive(
+        tmp_path, {"en/qa17_x_train.txt": other * 20, "en/qa17_x_test.txt": lines + other}
+    )
+    simulated = {"simulated_tasks": [17], "simulated_questions": 40}
+    records = [
+        record("babi_qa_task17_1k", {}),
+        record("babi_qa_task17_1k", simulated, data_version=1),
+        record("babi_qa_task17_1k", simulated, data_version=2),
+        record("babi_qa_task17_1k", {"exchange_words": True}, data_version=1),
+        record("babi_sim_task17", {"train_questions": 100}, test_problem="babi_qa_task17_1k"),
+        record("sudoku_4x4", {}),
+    ]
+    former, later, exchanged, *_ = found = script("overlap").overlaps(records, tmp_path)
+    assert [one.what for one in found[:3]] == [SIMULATED, SIMULATED, EXCHANGES]
+    assert former.known == {"test": {17: (40, 41)}, "validation": {17: (0, 2)}}
+    # What is held out is left out of simulated stories of new data.
+    assert later.known["test"] == {17: (0, 41)}
+    assert exchanged.total == (1, 41)
+
+
+_SPEC = ProblemSpec(
+    inputs="tokens", targets="tokens", input_vocab_size=9, target_vocab_size=9, shared_vocab=True
+)
+_TENSOR2TENSOR = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
+
+
+@pytest.fixture
+def train(script: Callable[[str], Any]) -> Any:
+    return script("train")
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
+    return [
+        f"--hparams={small}",
+        f"--data_dir={tmp_path}",
+        f"--tmp_dir={tmp_path}",
+        "--intra_op_threads=0",
+        "--inter_op_threads=0",
+        "--peak_repetitions=0",
+        "--warmup_steps=1",
+        "--seconds=0",
+    ]
+
+
+def _copy_weights(model: Any, network: Any, torch: Any) -> None:
+    """Gives the peer the weights of a model of the library."""
+    weights = {weight.path: weight.numpy() for weight in model.trainable_variables}
+
+    def kernel(path: str) -> Any:
+        return weights[path].T
+
+    def attention(path: str, peer: Any) -> None:
+        query, key, value = (kernel(f"{path}/{n}_kernel") for n in ("query", "key", "value"))
+        joined = [query] if peer.key_value is not None else [query, key, value]
+        assign(peer.query.weight, np.concatenate(joined))
+        if peer.key_value is not None:
+            assign(peer.key_value.weight, np.concatenate([key, value]))
+        assign(peer.output.weight, kernel(f"{path}/output/kernel"))
+
+    def assign(parameter: Any, value: Any) -> None:
+        assert tuple(parameter.shape) == value.shape
+        parameter.data = torch.from_numpy(np.array(value))
+
+    assign(network.table, weights["shared_embedding/table"])
+    for name in ("encoder", "decoder"):
+        stack, block = getattr(network, name), f"{name}/block"
+        attention(f"{block}/self_attention", stack.self_attention)
+        norms = ["self_attention", "transition"]
+        if name == "decoder":
+            attention(f"{block}/memory_attention", stack.memory_attention)
+            norms.insert(1, "memory_attention")
+        for part in ("inner", "outer"):
+            linear = getattr(stack.transition, part)
+            assign(linear.weight, kernel(f"{block}/transition/{part}/kernel"))
+            assign(linear.bias, weights[f"{block}/transition/{part}/bias"])
+        pairs = [(norm, f"{block}/{n}_norm") for norm, n in zip(stack.norms, norms, strict=True)]
+        if stack.final_norm is not None:
+            pairs.append((stack.final_norm, f"{name}/final_norm"))
+        for norm, path in pairs:
+            assign(norm.weight, weights[f"{path}/scale"])
+            assign(norm.bias, weights[f"{path}/bias"])
+        if stack.step_table is not None:
+            assign(stack.step_table, weights[f"{name}/coordinates/step_table"])
+
+
+@pytest.mark.parametrize("changes", [{}, _TENSOR2TENSOR])
+def test_peer_is_the_same_network(changes: dict[str, Any], script: Callable[[str], Any]) -> None:
+    torch = pytest.importorskip("torch")
+    pytorch = script("peers.pytorch_universal_transformer")
+    processes = script("peers.processes")
+    config = UniversalTransformerConfig(
+        hidden_size=8, filter_size=12, num_heads=2, num_steps=3, **changes
+    )
+    model = UniversalTransformer(config, _SPEC)
+    fields = {name: getattr(config, name) for name in processes.READ_FIELDS}
+    network = pytorch.UniversalTransformer(pytorch.Network(**fields), 9).eval()
+    assert sum(p.numel() for p in network.parameters()) == model.count_params()
+    _copy_weights(model, network, torch)
+    inputs = np.array([[3, 4, 5, 1], [6, 1, 0, 0]])
+    targets = np.array([[5, 4, 1], [2, 1, 0]])
+    expected = model({"inputs": tf.constant(inputs), "targets": tf.constant(targets)})
+    with torch.no_grad():
+        logits = network(torch.from_numpy(inputs), torch.from_numpy(targets))
+        loss = pytorch.smoothed_loss(logits, torch.from_numpy(targets), 0.1)
+    np.testing.assert_allclose(logits.numpy(), expected.numpy(), atol=1e-5)
+    from ut_tf.metrics.losses import smoothed_cross_entropy
+
+    each = smoothed_cross_entropy(expected, targets, 0.1).numpy()
+    assert float(loss) == pytest.approx(each[targets != 0].mean(), rel=1e-5)
+
+
+def test_peer_trains_beside_the_library(
+    train: Any, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    own = ["--peers=pytorch", "--dtype_policies=float32", "--rounds=1", "--peer_batches=1"]
+    assert train.main([*arguments, *own]) == 0
+    printed = train.json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert printed["pytorch"]["steps"] == 1 and printed["ratio"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--peers=jax"], "--peers=jax"),
+        (["--peers=pytorch", "--dtype_policies=mixed_bfloat16"], "add float32"),
+        (["--peers=pytorch", "--hparams=recurrence=gru"], "recurrence=basic"),
+    ],
+)
+def test_what_peers_cannot_do_is_said(
+    train: Any,
+    arguments: list[str],
+    flags: list[str],
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train.main([*arguments, *flags]) == 1
+    assert expected in capsys.readouterr().err
+
+
+def test_operations_are_sorted_by_kind(script: Callable[[str], Any]) -> None:
+    operations = script("operations")
+    times = {
+        "a/transition_1/Relu:_MklNativeFusedMatMul": 5.0,
+        "gradients/b/MatMul_grad/MatMul:_MklBatchMatMulV2": 4.0,
+        "gradients/block_1/transition_norm_1/IdentityN_grad/mul:Mul": 3.0,
+        "b/self_attention_1/Select:Select": 2.0,
+        "b/Softmax_grad/mul:Mul": 1.0,
+    }
+    kinds = operations.by_kind(times, 20.0)
+    expected = {"matrix products": 9.0, "layer norms": 3.0, "dropout": 2.0, "softmax": 1.0}
+    assert {kind: kinds[kind] for kind in expected} == expected
+    assert kinds[operations.OUTSIDE] == 5.0 and sum(kinds.values()) == 20.0

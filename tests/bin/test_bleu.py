@@ -34,7 +34,7 @@ from ut_tf.training.averaging import averaged_steps, is_average
 from ut_tf.training.trainer import train
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-FAST = "--decode_hparams=beam_size=1,extra_length=2"
+FAST = "--decode_hparams=beam_size=1,max_length=4"
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from ut_tf.bin import decoder
 from ut_tf.inference.translator import Translator
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-GREEDY = "beam_size=1,extra_length=2"
+GREEDY = "beam_size=1,max_length=4"
 LINES = ["31415", "9", "", "271828", "0000", "12", "3", "44444444444"]
 QUESTIONS = (
     "1 Mary moved to the kitchen.\n2 Where is Mary?\tkitchen\t1\n3 John left.\n4 Where is John?\n1"
@@ -162,7 +162,7 @@ def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_wit
 
 def test_sampling_follows_the_seed(decode, file):
     options = (
-        "--decode_hparams=sampling=true,n_best=2,extra_length=2,batch_size=3",
+        "--decode_hparams=sampling=true,n_best=2,max_length=4,batch_size=3",
         f"--decode_from_file={file}",
     )
     first = decode(*options, "--random_seed=5")[1]
@@ -191,7 +191,7 @@ def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
     file.write_bytes(b"\xef\xbb\xbf12\r\n" + b"7 " * 10_000 + b"\n\n34\n56")
     status, answers, errors = decode(
         f"--decode_from_file={file}",
-        "--decode_hparams=beam_size=1,extra_length=2,max_input_length=50",
+        "--decode_hparams=beam_size=1,max_length=4,max_input_length=50",
     )
     assert (status, len(answers)) == (0, 5)
     file.write_text("12\n\n34\n56\n")

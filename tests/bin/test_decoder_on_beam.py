@@ -73,7 +73,7 @@ def outputs(run_dir: Path, folder: Path, *flags: str) -> tuple[bytes, bytes]:
     return contents[0], contents[1]
 
 
-DECODE = "--decode_hparams=beam_size=2,n_best=2,write_beam_scores=true,batch_size=1,extra_length=2"
+DECODE = "--decode_hparams=beam_size=2,n_best=2,write_beam_scores=true,batch_size=1,max_length=3"
 
 
 @needs_beam
@@ -108,12 +108,7 @@ def test_a_job_keeps_its_checkpoint_and_its_paths(
     (tmp_path / "usercode" / "__init__.py").write_text("")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    call = [
-        f"--output_dir={run}",
-        "--usr_dir=usercode",
-        f"--decode_from_file={file}",
-        DECODE,
-    ]
+    call = [f"--output_dir={run}", "--usr_dir=usercode", f"--decode_from_file={file}", DECODE]
     on_beam = [*call, "--decode_to_file=together", f"--beam_pipeline_options={RUNNER}"]
     assert decoder.main([*call, "--decode_to_file=alone"]) == 0
 

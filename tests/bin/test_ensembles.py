@@ -80,10 +80,7 @@ def test_perplexity_is_that_of_the_mean_probabilities(language, call) -> None:
     # A record of its own: those of the run alone stay as they are.
     assert read_records(first.output_dir) == read_records(second.output_dir) == []
     (record,) = read_records(first.output_dir, ENSEMBLES_FILE)
-    assert record.ensemble == (
-        f"{first.output_dir} at step 7",
-        f"{second.output_dir} at step 11",
-    )
+    assert record.ensemble == (f"{first.output_dir} at step 7", f"{second.output_dir} at step 11")
     assert record.parameters == sum(model.count_params() for model in models)
     same = ut_tf.evaluate([first, first])
     assert same == pytest.approx({name: ut_tf.evaluate(first)[name] for name in same}, rel=1e-5)

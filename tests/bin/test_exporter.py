@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ut_tf
 from tests.bin.quick_commands import call_commands
+from tests.bin.tiny_runs import digits_run, translation_run
 from tests.serving import toy
-from ut_tf.bin import exporter
+from ut_tf.bin import eval as eval_command
+from ut_tf.bin import exporter, insights
+from ut_tf.evaluation.records import read_records
 from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
 
@@ -78,11 +85,7 @@ STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "transformer_subwords" 
 QUICK_ANSWERS: tuple[tuple[list[str], int, str], ...] = (
     ([], 2, "--output_dir is missing"),
     (["--output_dir=x", "--dtype=float16"], 2, "--dtype=float16: expected float32 or bfloat16"),
-    (
-        ["--output_dir=x", "--format=onnx"],
-        2,
-        "--format=onnx: expected savedmodel or litert",
-    ),
+    (["--output_dir=x", "--format=onnx"], 2, "--format=onnx: expected savedmodel or litert"),
     (
         ["--output_dir=x", "--format=litert", "--decode_hparams=beam_size=1"],
         2,
@@ -99,3 +102,86 @@ def test_mistakes_are_answered_without_tensorflow() -> None:
         assert (answer.status, answer.imported) == (status, []), argv
         assert expected in answer.output + answer.errors
         assert answer.errors.count("\n") == (1 if status else 0)
+
+
+def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> None:
+    run = digits_run(tmp_path / "run").output_dir
+    lines = tmp_path / "lines.gz"
+    lines.write_bytes(gzip.compress(b"27\n"))
+    flags = [f"--input_file={lines}", "--input=31", "--examples=1", "--hparams=eval_num_steps=2"]
+    files = [tmp_path / "out" / name for name in ("think.html", "think.json")]
+    written = [f"--{path.suffix[1:]}={path}" for path in files]
+    assert insights.main([f"--output_dir={run}", *flags, *written]) == 0
+    assert capsys.readouterr().out.split() == [str(path) for path in files]
+    document = json.loads(files[1].read_text(encoding="utf-8"))
+    assert [example["input"] for example in document["examples"][:2]] == ["31", "27"]
+    assert document["examples"][2]["id"].startswith("test-")
+    assert document["examples"][0]["thoughts"][0]["parts"][0]["steps"] == 2
+    assert '"ut-tf-insights"' in files[0].read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_saved_model_takes_the_place_of_a_run(tmp_path: Path) -> None:
+    ut_tf.save(digits_run(tmp_path / "run"), tmp_path / "model")
+    file = tmp_path / "think.json"
+    flags = [f"--model={tmp_path}/model", "--input=31", "--hparams=eval_num_steps=3"]
+    assert insights.main([*flags, f"--json={file}"]) == 0
+    (run,) = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    assert (run["name"], run["checkpoint"]) == ("model", 100)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--input=3x"], "--input, line 1: '3x' is not what this problem reads"),
+        (["--input=3", "--compare_with=/nonexistent"], "holds no run"),
+        (["--input=3", "--hparams=eval_exit=kl,eval_exit_threshold=-1"], "eval_exit_threshold"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    flags: list[str], sentence: str, tmp_path: Path, capsys: Any
+) -> None:
+    run = digits_run(tmp_path / "run").output_dir
+    assert insights.main([f"--output_dir={run}", f"--json={tmp_path}/a.json", *flags]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ut-insights: error: ") and sentence in line
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_the_search_can_be_changed_and_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = translation_run(tmp_path, steps=(100,))
+    flags = [f"--output_dir={run.output_dir}", "--json=record"]
+    assert eval_command.main(flags) == 0
+    plain = json.loads(capsys.readouterr().out)
+    options = "--decode_hparams=alpha=0.6,beam_size=1,max_length=1"
+    assert eval_command.main([*flags, options]) == 0
+    told = capsys.readouterr()
+    assert "used with alpha=0.6,beam_size=1,max_length=1" in told.err
+    record = json.loads(told.out)
+    # A length penalty of 0.6 is what it would have been.
+    assert record["decode"] == "beam_size=1,max_length=1"
+    assert record["metrics"]["chrf"] != plain["metrics"]["chrf"]
+    kept = [record.used_with for record in read_records(run.output_dir)]
+    assert kept == ["", "beam_size=1,max_length=1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--decode_hparams=alpa=1"], "--decode_hparams: .*did you mean alpha"),
+        (
+            ["--decode_hparams=alpha=1", "--test_problem=translate_ende_multi30k"],
+            "--decode_hparams and --test_problem do not go together",
+        ),
+        (["--decode_hparams=alpha=1", "--exit_sweep"], "--decode_hparams and --exit_sweep do not"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    run = translation_run(tmp_path, steps=(100,))
+    assert eval_command.main([f"--output_dir={run.output_dir}", *flags]) == 2
+    errors = capsys.readouterr().err.replace("\n", " ")
+    assert re.search(message, errors)

@@ -10,16 +10,7 @@ import pytest
 
 from tests.bin.stub_runs import stub_run
 from tests.bin.tiny_runs import digits_run
-from ut_tf.bin import (
-    avg_checkpoints,
-    decoder,
-    exporter,
-    insights,
-    query,
-    report,
-    show,
-    trainer,
-)
+from ut_tf.bin import avg_checkpoints, decoder, exporter, insights, query, report, show, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.sweep import _sweep, _values
 from ut_tf.errors import UserError

@@ -6,17 +6,24 @@ import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
+import numpy as np
 import pytest
 
+from tests.bin.tiny_runs import TINY
 from ut_tf import registry
-from ut_tf.data.arguments import absolute_files, convert_arguments, parameters_of
+from ut_tf.bin.frame.flag_values import check_readable_files
+from ut_tf.data.argument_help import argument_help
+from ut_tf.data.arguments import absolute_files, convert_arguments, file_paths, parameters_of
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
+
+if TYPE_CHECKING:
+    from missing import Missing
 
 
 class OwnLines(Problem):
@@ -151,3 +158,173 @@ def test_a_partial_can_be_registered_and_is_named_when_it_is_registered_twice(
     registry.problems.register("noted", functools.partial(OwnLines, note="a"))
     with pytest.raises(UserError, match=r"registered twice, in .*test_arguments\.py:OwnLines"):
         registry.problems.register("noted", functools.partial(OwnLines, note="b"))
+
+
+LINES = "".join(f"{'good' if number % 2 else 'bad'}\tday {number}\n" for number in range(40))
+
+
+def test_a_file_that_is_there_counts_before_a_comma(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "en,de").mkdir()
+    for name in ("a.txt", "en,de/c.txt", "x,y,z.txt", "z.txt"):
+        (tmp_path / name).write_text("")
+
+    def names(text: str) -> list[str]:
+        return [str(path.relative_to(tmp_path)) for path in file_paths(text)]
+
+    assert names("en,de/c.txt") == ["en,de/c.txt"]
+    assert names("a.txt, en,de/c.txt,z.txt,") == ["a.txt", "en,de/c.txt", "z.txt"]
+    assert names("x,y,z.txt,a.txt") == ["x,y,z.txt", "a.txt"]
+    # Neither is there as a whole.
+    assert names("en,de/d.txt") == ["en", "de/d.txt"]
+
+
+def test_members_of_a_list_are_taken_as_they_are(tmp_path: Path) -> None:
+    listed = [str(tmp_path / "en,de.txt"), str(tmp_path / "b.txt")]
+    given: dict[str, Any] = {"source_files": listed}
+    assert absolute_files("classify_files", given) == given
+    assert list(map(str, file_paths(listed))) == listed
+    assert absolute_files("classify_files", {"vocab_file": listed[0]}) == {"vocab_file": listed[0]}
+    with pytest.raises(UserError, match=r"/en cannot be read.* Commas divide the names of files\."):
+        check_readable_files(
+            "classify_files", {"source_files": ["/en", "/de/c.txt"]}, tmp_path / "data"
+        )
+
+
+def begun(project: Path, data_dir: Path, hparams: str = TINY) -> Run:
+    return Run.create(
+        "classify_files",
+        "ut_classify",
+        hparams,
+        output_dir=project / "run",
+        data_dir=data_dir,
+        tmp_dir=data_dir,
+        problem_args={"source_files": [str(project / "train,1.tsv")]},
+    )
+
+
+@pytest.mark.parametrize("where", ["data", "project/data"])
+def test_a_moved_project_goes_on(tmp_path: Path, where: str) -> None:
+    project, moved = tmp_path / "project", tmp_path / "moved"
+    project.mkdir()
+    (project / "train,1.tsv").write_text(LINES)
+    first = begun(project, tmp_path / where)
+    project.rename(moved)
+    data_dir = tmp_path / where.replace("project", "moved")
+    again = begun(moved, data_dir)
+    assert again.problem_args == first.problem_args
+    problem = again.make_problem()
+    assert len(problem.examples("train", again.data_dir)) > 0
+    # Nothing was prepared a second time.
+    assert len(list((data_dir / "own_files").glob("*/summary.json"))) == 1
+
+
+def test_another_content_is_another_run(tmp_path: Path) -> None:
+    project, moved = tmp_path / "project", tmp_path / "moved"
+    project.mkdir()
+    (project / "train,1.tsv").write_text(LINES)
+    begun(project, tmp_path / "data")
+    project.rename(moved)
+    (moved / "train,1.tsv").write_text(LINES.replace("day 3\n", "day 4\n"))
+    with pytest.raises(UserError, match=r"problem_args: .*`config`=.*moved/run/config\.json"):
+        begun(moved, tmp_path / "data")
+
+
+class First(TypedDict, total=False):
+    """Options.
+
+    Args:
+      size: how large
+        it is.
+    """
+
+    size: int
+
+
+class TypedOptions(First, total=False):
+    """More options.
+
+    Args:
+      kind: "old" or "new".
+    """
+
+    kind: Literal["old", "new"]
+
+
+class Base:
+    """A base.
+
+    Args:
+      name: of the problem.
+      seed: of every draw.
+    """
+
+    def __init__(self, name: str, size: int = 3, seed: int = 0) -> None:
+        self.name, self.size, self.seed = name, size, seed
+
+
+class Made(Base):
+    """A problem.
+
+    Args:
+      name, seed: as for Base.
+      files: what it reads.
+    """
+
+    file_arguments: ClassVar[dict[str, str]] = {"files": "files"}
+
+    def __init__(
+        self, name: str = "made", files: str = "", seed: int = 7, **options: Unpack[TypedOptions]
+    ) -> None:
+        super().__init__(name, options.get("size", 3), seed)
+        self.files = files
+
+
+def test_texts_come_from_the_class_its_base_and_its_options() -> None:
+    assert argument_help(Made) == {
+        "files": "what it reads; a file or several",
+        "seed": "of every draw; a whole number; default: 7",
+        "size": "how large it is; a whole number; default: 3",
+        "kind": '"old" or "new"',
+    }
+
+
+def test_what_a_name_is_bound_to_is_its_default() -> None:
+    assert argument_help(functools.partial(Made, seed=9))["seed"].endswith("default: 9")
+
+
+def test_a_factory_without_docstring_has_types_alone() -> None:
+    assert argument_help(lambda digits=3: digits) == {"digits": "default: 3"}
+
+
+def test_own_problems_may_have_any_annotation_default_and_style_of_docstring() -> None:
+    class Own:
+        """An own problem.
+
+        Args:
+            digits (int): how many.
+            low, high: the bounds.
+            kind: as many as wanted.
+        """
+
+        def __init__(
+            self, digits: Missing = 3, low: int = 0, high: object = np.zeros(2), kind: str = ""
+        ) -> None:
+            self.values = digits, low, high, kind
+
+    described = argument_help(Own)
+    assert described["digits"].startswith("how many") and described["digits"].endswith("default: 3")
+    assert described["high"] == "the bounds"
+    assert described["kind"].startswith("as many as wanted")
+
+
+@pytest.mark.parametrize(
+    "name", ["babi_qa", "lambada_lm", "lte_program", "parse_ptb", "sudoku_6x6", "prefix_sums_32"]
+)
+def test_every_argument_of_a_problem_is_described(name: str) -> None:
+    described = argument_help(registry.problems.get(name))
+    bare = {"a text", "a number", "a whole number", "true or false", "a file"}
+    assert described
+    assert not [key for key, text in described.items() if text.partition(";")[0] in bare]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
+import os
+import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.data.test_pipeline import Ramps, read, same
 from ut_tf.config.training import TrainingConfig
@@ -19,9 +24,12 @@ from ut_tf.data import example_pools
 from ut_tf.data.batch_plan import batch_sizes, bucket_bounds
 from ut_tf.data.corpus.encoded_pairs import PairIds, Side, pair_pool, write_shard
 from ut_tf.data.example_pools import ExamplePool, ExamplePools, deal_shards
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.pipeline import train_batches
-from ut_tf.data.prepared import guard_reading
+from ut_tf.data.prepared import SUMMARY_FILE, PreparedFolder, guard_reading, source_record
+from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.agreement import data_digest
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.distribution import Workers
@@ -178,3 +186,192 @@ def test_examples_that_are_all_too_long_are_told_with_the_limit(data_dir: Path) 
     write_shard(next(data_dir.iterdir()), PairIds(side, side), {"kept": 3})
     with pytest.raises(UserError, match=r"has only examples longer than `max_length`=19: set a"):
         used(data_dir, TrainingConfig(batch_size=60, max_length=19, min_length_bucket=8))
+
+
+ROWS = [[3, 4], [5], [6, 7, 8]]
+
+
+def generated(examples: list[dict[str, Any]], **signature: Any) -> Any:
+    return tf.data.Dataset.from_generator(
+        lambda: iter(examples),
+        output_signature={name: tf.TensorSpec(*spec) for name, spec in signature.items()},
+    )
+
+
+def test_a_dataset_makes_a_table_and_a_table_the_same_dataset() -> None:
+    examples = [
+        {"inputs": [[n, n + 1]] * n, "targets": row, "task": n, "word": str(n)}
+        for n, row in enumerate(ROWS, start=1)
+    ]
+    table = ExampleTable.from_dataset(
+        generated(
+            examples,
+            inputs=([None, 2], tf.int32),
+            targets=([None], tf.int32),
+            task=([], tf.int32),
+            word=([], tf.string),
+        )
+    )
+    assert table.lengths.dtype == np.int32
+    assert table.lengths.tolist() == [2, 2, 3], "the longer of inputs and targets"
+    batch = table.batch(tf.constant([2, 0]))
+    assert batch["inputs"].shape == [2, 3, 2]
+    assert batch["targets"].numpy().tolist() == [[6, 7, 8], [3, 4, 0]]
+    assert batch["task"].numpy().tolist() == [3, 1]
+    for given, row in zip(examples, table.dataset().as_numpy_iterator(), strict=True):
+        assert row["inputs"].tolist() == given["inputs"]
+        assert row["targets"].tolist() == given["targets"]
+        assert (row["task"], row["word"].decode()) == (given["task"], given["word"])
+
+
+def test_every_epoch_of_training_has_an_order_of_its_own() -> None:
+    orders = [example_order("train", 50, 3, epoch).tolist() for epoch in (0, 1, 1)]
+    assert orders[0] != orders[1] == orders[2] and sorted(orders[0]) == list(range(50))
+    assert example_order("test", 50, 3, 1).tolist() == list(range(50))
+
+
+def test_classes_and_language_models_have_the_length_of_what_they_have() -> None:
+    classes = [{"inputs": row, "targets": len(row)} for row in ROWS]
+    signature = {"inputs": ([None], tf.int32), "targets": ([], tf.int32)}
+    assert ExampleTable.from_dataset(generated(classes, **signature)).lengths.tolist() == [2, 1, 3]
+    words = generated([{"targets": row} for row in ROWS], targets=([None], tf.int32))
+    assert ExampleTable.from_dataset(words).lengths.tolist() == [2, 1, 3]
+
+
+def test_more_examples_than_are_read_at_once() -> None:
+    rows = tf.data.Dataset.range(2500, output_type=tf.int32).map(
+        lambda number: {"inputs": tf.range(number % 7 + 1), "targets": number}
+    )
+    table = ExampleTable.from_dataset(rows)
+    assert table.lengths.tolist() == [number % 7 + 1 for number in range(2500)]
+    assert table.batch(tf.constant([1999, 6]))["targets"].numpy().tolist() == [1999, 6]
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_a_dataset_without_examples_makes_an_empty_table(static: bool) -> None:
+    shape = [4 if static else None]
+    nothing = generated([], inputs=(shape, tf.int32), targets=([], tf.int32))
+    table = ExampleTable.from_dataset(nothing)
+    assert len(table) == 0
+    assert list(table.dataset()) == []
+
+
+def test_a_problem_that_defines_dataset_is_told_to_define_examples() -> None:
+    with pytest.raises(UserError, match=r"class OfOld defines `dataset`.*from_dataset\(dataset\)"):
+
+        class OfOld(Problem):
+            def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
+                del data_dir, tmp_dir
+
+            def spec(self, data_dir: Path) -> ProblemSpec:
+                raise NotImplementedError
+
+            def dataset(self, split: str, data_dir: Path, *rest: Any) -> Any:  # type: ignore[misc, override]
+                raise NotImplementedError
+
+            def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
+                raise NotImplementedError
+
+
+def folder_in(path: Path) -> PreparedFolder:
+    return PreparedFolder(
+        path / "corpus-1", needed=["words.txt"], fields={"vocab_size": int, "files": list}
+    )
+
+
+def fill(folder: PreparedFolder, sources: list[Path] | None = None) -> None:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    (folder.path / "words.txt").write_text("a\nb")
+    (folder.path / "train.npz").write_text("ids")
+    folder.finish(
+        {
+            "vocab_size": 4,
+            "files": [source_record(path) for path in sources or []],
+            "sha256": folder.digests(["words.txt", "train.npz"]),
+        }
+    )
+
+
+def test_a_folder_is_filled_once_however_many_start_at_once(tmp_path: Path) -> None:
+    folder, calls = folder_in(tmp_path), []
+
+    def make() -> None:
+        calls.append(threading.get_ident())
+        fill(folder)
+
+    threads = [threading.Thread(target=folder_in(tmp_path).make_once, args=[make]) for _ in "1234"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
+    assert not folder.make_once(make)
+    assert folder.summary()["vocab_size"] == 4
+
+
+def test_a_preparation_that_was_stopped_is_not_complete(tmp_path: Path) -> None:
+    folder = folder_in(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        folder.make_once(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+    assert not folder.is_complete()
+    assert folder.make_once(lambda: fill(folder))
+
+
+def _change(name: str, value: object) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        summary = json.loads((path / SUMMARY_FILE).read_text())
+        summary[name] = value
+        (path / SUMMARY_FILE).write_text(json.dumps(summary))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path: (path / SUMMARY_FILE).write_text("{"), "JSONDecodeError"),
+        (lambda path: (path / SUMMARY_FILE).write_bytes(b"\xff"), "UnicodeDecodeError"),
+        (lambda path: (path / SUMMARY_FILE).write_text("[]"), r"summary\.json holds no object"),
+        (lambda path: (path / SUMMARY_FILE).write_text("{}"), "has no 'vocab_size'"),
+        (_change("files", None), "has no 'files'"),
+        (_change("vocab_size", "4"), "has no 'vocab_size'"),
+        (_change("sha256", "x"), "AttributeError"),
+        (lambda path: (path / "words.txt").write_text("a"), r"words\.txt is not as it was written"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, damage: Callable[[Path], None], reason: str) -> None:
+    folder = folder_in(tmp_path)
+    fill(folder)
+    damage(folder.path)
+    with pytest.raises(UserError, match=rf"corpus-1 is damaged \(.*{reason}.*\): delete it"):
+        folder.summary()
+
+
+def test_other_files_are_checked_when_they_are_read(tmp_path: Path) -> None:
+    folder = folder_in(tmp_path)
+    fill(folder)
+    assert folder.verified("train.npz").read_text() == "ids"
+    (folder.path / "train.npz").write_text("other")
+    assert folder.summary()
+    with pytest.raises(UserError, match=r"train\.npz is not as it was written"):
+        folder.verified("train.npz")
+    (folder.path / "train.npz").unlink()
+    with pytest.raises(UserError, match="is damaged"):
+        folder.verified("train.npz")
+
+
+def test_a_source_may_be_touched_or_gone_but_not_changed(tmp_path: Path) -> None:
+    source = tmp_path / "text.en"
+    source.write_text("one")
+    folder = folder_in(tmp_path)
+    fill(folder, [source])
+    os.utime(source, ns=(1, 1))
+    folder.refuse_changed_sources()
+    source.write_text("two")
+    with pytest.raises(UserError, match=r"text\.en has changed since .*corpus-1 was prepared"):
+        folder.refuse_changed_sources()
+    source.unlink()
+    folder.refuse_changed_sources()
+    _change("files", [{"size": 3}])(folder.path)
+    with pytest.raises(UserError, match="is damaged"):
+        folder.refuse_changed_sources()

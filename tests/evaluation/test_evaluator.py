@@ -170,12 +170,7 @@ def test_examples_of_weight_0_do_not_count() -> None:
         [1.0, 1.0, 0.0],
         [b"one", b"two", b"two"],
     )
-    assert sums.metrics() == {
-        "loss": 2.0,
-        "error": 50.0,
-        "error/one": 0.0,
-        "error/two": 100.0,
-    }
+    assert sums.metrics() == {"loss": 2.0, "error": 50.0, "error/one": 0.0, "error/two": 100.0}
 
 
 class NextProblem(CopyProblem):

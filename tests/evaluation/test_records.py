@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from ut_tf.errors import UserError
+from ut_tf.evaluation.metric_names import telling
 from ut_tf.evaluation.records import Record, append_record, latest, now, read_records
+from ut_tf.evaluation.selection import first
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.storage.layout import RECORDS_FILE
 
@@ -70,12 +74,7 @@ def test_a_last_line_that_was_cut_is_passed_over_and_then_removed(tmp_path: Path
 
 @pytest.mark.parametrize(
     "line",
-    [
-        '{"time": "x"',
-        "[]",
-        '{"time": "x", "step": 3}',
-        RECORD.to_json().replace("[0.1, 0.7]", "3"),
-    ],
+    ['{"time": "x"', "[]", '{"time": "x", "step": 3}', RECORD.to_json().replace("[0.1, 0.7]", "3")],
 )
 def test_another_broken_line_is_named(tmp_path: Path, line: str) -> None:
     whole = RECORD.to_json() + "\n"
@@ -125,3 +124,68 @@ def test_minutes_of_training_without_pauses_and_other_files(tmp_path: Path) -> N
     assert training_minutes(tmp_path, 30) == pytest.approx(2.5)
     os.truncate(second, second.stat().st_size - 3)
     assert training_minutes(tmp_path, 40) == pytest.approx(2.5)
+
+
+ONE_TASK = {
+    "loss": 0.5,
+    "error": 2.0,
+    "error/1": 2.0,
+    "compute_share": 1.0,
+    "ponder_time": 3.0,
+    "ponder_time/1": 3.0,
+    "ponder_time/question": 4.0,
+    "ponder_time/question/1": 4.0,
+    "mean_error": 2.0,
+    "failed_tasks": 0.0,
+}
+
+
+def test_what_repeats_another_figure_is_left_out() -> None:
+    assert list(telling(ONE_TASK)) == ["loss", "error", "ponder_time", "ponder_time/question"]
+    two = {**ONE_TASK, "error/2": 2.5, "compute_share": 0.7}
+    left_out = {"ponder_time/1", "ponder_time/question/1"}
+    assert telling(two) == {name: value for name, value in two.items() if name not in left_out}
+
+
+def test_groups_by_different_things_are_counted_apart() -> None:
+    by_facts = {"ponder_time/supporting_facts_1": 3.0}
+    assert list(telling({**ONE_TASK, **by_facts})) == list(telling(ONE_TASK))
+    by_facts["ponder_time/supporting_facts_2"] = 4.0
+    assert set(by_facts) <= set(telling({**ONE_TASK, **by_facts}))
+
+
+def test_named_sets_and_an_empty_line_are_kept_as_they_are() -> None:
+    metrics = {"length_80/seq_acc": 0.5, "length_400/seq_acc": 0.25}
+    assert telling(metrics) == metrics
+    assert telling({}) == {}
+
+
+def error(value: float | None, loss: float | None = None, metric: str = "error") -> dict[str, Any]:
+    found = {"metric": metric, "direction": "min", "value": value}
+    return found if loss is None else {**found, "loss": loss}
+
+
+def test_the_metric_decides_before_the_loss() -> None:
+    assert first([error(2.0, 0.1), error(1.0, 0.9), error(1.5, 0.2)]) == 1
+    highest = [{"metric": "bleu", "direction": "max", "value": value} for value in (30.0, 38.0)]
+    assert first(highest) == 1
+
+
+def test_of_equals_the_lowest_loss_is_first() -> None:
+    assert first([error(1.0, 0.3), error(0.0, 0.02), error(0.0, 0.01)]) == 2
+    # Where losses are equal, or one of them is unknown, the order decides.
+    assert first([error(0.0, 0.01), error(0.0, 0.01)]) == 0
+    assert first([error(0.0, 0.02), error(0.0)]) == 0
+
+
+SILENT = [
+    *(None, error(None), {}, error(0.0, metric="accuracy")),
+    *(error(math.nan), error(-math.inf), error(0.0, math.nan), error(0.0, math.inf)),
+    {**error(0.0), "loss": None},
+]
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=str)
+def test_where_validation_is_silent_nothing_is_first(silent: dict[str, Any] | None) -> None:
+    assert first([error(1.0), silent]) is None
+    assert first([silent]) == 0

@@ -83,12 +83,7 @@ def test_the_same_texts_give_the_same_errors(run: Run, capsys: pytest.CaptureFix
     )
     # The checkpoint is chosen on the run's own problem, whatever it is judged on.
     assert found.selection == own.selection
-    assert found.selection == {
-        "metric": "error",
-        "direction": "min",
-        "value": 50.0,
-        "loss": 1.5,
-    }
+    assert found.selection == {"metric": "error", "direction": "min", "value": 50.0, "loss": 1.5}
     low, high = wilson(round(own.metrics["error"] / 100 * 40), 40)
     assert found.intervals["error"] == pytest.approx((100 * low, 100 * high))
     assert "warning: babi_qa" not in capsys.readouterr().err

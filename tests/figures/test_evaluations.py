@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.bin.stub_runs import evaluate, stub_run
 from tests.bin.tiny_runs import save
+from tests.tables.report_rows import at_400
 from tests.training.toy import toy_run
 from ut_tf.bin import eval as eval_command
+from ut_tf.bin import report
 from ut_tf.data.problem import EvaluationSet
+from ut_tf.errors import UserError
 from ut_tf.evaluation.exit_sweep import ExitPoint, ExitSweep
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed, observe_checkpoint
+from ut_tf.figures.board_steps import board_steps, save_animation
+from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.figures.evaluations import evaluation_figures
 from ut_tf.figures.exits import exit_front
 from ut_tf.figures.style import as_svg
 from ut_tf.metrics.sums import Group
 from ut_tf.run import Run
+from ut_tf.storage.json_lines import sealed
 
 
 def test_lengths_are_in_order_and_their_intervals_are_the_error_bars() -> None:
@@ -140,3 +149,171 @@ def test_figures_without_matplotlib_name_the_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert eval_command.main(["--output_dir=x", "--figures"]) == 1
     assert "pip install matplotlib" in capsys.readouterr().err
+
+
+# A cell that is given, one that is final after step 2, and two after step 1.
+ANSWERS = ["1143", "1243", "1243"]
+
+
+def example(
+    times: tuple[int, ...] = (3, 3, 3, 3), rounds: tuple[int, ...] = (), texts: str = "1..."
+) -> dict[str, Any]:
+    positions = [
+        {"text": text, "role": "cell", "ponder_time": float(time)}
+        for text, time in zip(texts, times, strict=True)
+    ]
+    for position, difficulty in zip(positions, rounds, strict=False):
+        position["difficulty"] = difficulty
+    predictions = [[[{"text": text, "probability": 1.0}] for text in step] for step in ANSWERS]
+    part = {
+        "positions": positions,
+        "predictions": predictions,
+        "board": {"rows": 2, "columns": 2, "box_rows": None, "box_columns": None},
+    }
+    return {"target": "12\n43", "thoughts": [{"parts": [part]}]}
+
+
+def test_a_cell_stops_where_it_halts_or_its_answer_stays() -> None:
+    steps = board_steps(example())
+    assert steps.given == ["1", "", "", ""] and steps.target == "1243" and steps.rounds is None
+    assert steps.stopped == [1, 2, 1, 1] and not steps.halts
+    halting = board_steps(example((1, 3, 2, 1)))
+    assert halting.stopped == [1, 3, 2, 1] and halting.halts
+    assert board_steps(example(rounds=(0, 2, 1, 1))).rounds == [0, 2, 1, 1]
+
+
+def test_what_is_answered_otherwise_is_blank() -> None:
+    assert board_steps(example(texts="1203")).given == ["1", "2", "", "3"]
+    # Of a board whose answer is unknown only points are.
+    assert board_steps({**example(texts="10.4"), "target": None}).given == ["1", "0", "", "4"]
+
+
+def test_a_gif_has_a_frame_for_each_step_and_round_and_one_before(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    sizes = []
+    for name, rounds, count in (("alone.gif", (), 4), ("beside.gif", (0, 5, 1, 1), 6)):
+        save_animation(board_steps(example(rounds=rounds)), tmp_path / name)
+        with image.open(tmp_path / name) as frames:
+            assert frames.n_frames == count
+            sizes.append(frames.size)
+    assert sizes[1][0] == 2 * sizes[0][0] and sizes[1][1] == sizes[0][1]
+    with pytest.raises(UserError, match=r"cannot be written"):
+        save_animation(board_steps(example()), tmp_path / "alone.gif" / "board.gif")
+
+
+def test_walls_are_filled_and_given_cells_grey(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    maze = {**example(texts="#3.."), "target": "#343"}
+    save_animation(board_steps(maze), tmp_path / "maze.gif")
+    with image.open(tmp_path / "maze.gif") as frames:
+        first = frames.convert("RGB")
+    width, height = first.size
+    wall, given, blank = (
+        max(first.getpixel((int(width * x), int(height * y))))
+        for x, y in ((0.3, 0.15), (0.6, 0.15), (0.3, 0.5))
+    )
+    assert wall < 100 < given < 240 < blank
+
+
+def test_what_has_no_board_is_refused() -> None:
+    story = example()
+    story["thoughts"][0]["parts"][0]["board"] = None
+    with pytest.raises(UserError, match=r"^an animation shows a board"):
+        board_steps(story)
+
+
+COPY = "algorithmic_copy_decimal40"
+
+
+def _log(folder: Path, *values: float) -> Path:
+    lines = [{"kind": "train", "step": step, "loss": 2.0 / step} for step in (10, 20)]
+    lines += [
+        {"kind": "eval", "step": 10 * number, "seq_acc": value, "loss": None}
+        for number, value in enumerate(values, 1)
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "metrics.jsonl").write_text(text + '{"kind": "tra')
+    return folder
+
+
+def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logged = {"a": (0.25, 0.5), "b": (0.125,)}
+    runs = [_log(stub_run(tmp_path / name, COPY), *values) for name, values in logged.items()]
+    curves = {run.name: read_curves(run) for run in runs}
+    assert "metrics.jsonl, line 5 is cut short" in capsys.readouterr().err
+    names = main_curves(curves)
+    assert names == ["train/loss", "eval/seq_acc"]
+    axes = learning_curves(curves, names).axes
+    assert [axis.get_title(loc="left") for axis in axes] == names
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes[1].lines}
+    assert drawn == {"a": [[10, 0.25], [20, 0.5]], "b": [[10, 0.125]]}
+    with pytest.raises(UserError, match="did you mean train/loss"):
+        learning_curves(curves, ["train/los"])
+    assert matching_curves(curves, ["eval/*", "train/los"]) == ["eval/seq_acc", "train/los"]
+    places = [*map(str, runs), "--curves=eval/seq_*", f"--output={tmp_path}/all.svg"]
+    assert report.main(places) == 0
+    assert "all.svg" in capsys.readouterr().err
+    assert "eval/seq_acc" in (tmp_path / "all.svg").read_text()
+    assert not (tmp_path / "all.png").exists()
+
+
+def test_a_changed_bit_at_the_end_of_a_line_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [sealed(json.dumps({"kind": "train", "step": step, "loss": 1.5})) for step in (1, 2)]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(content)
+    whole = read_curves(tmp_path)
+    ends = (len(lines[0]), len(content) - 1)
+    for bit in [8 * end + bit for end in ends for bit in range(-8, 8)]:
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(changed))
+        try:
+            read = read_curves(tmp_path)
+        except UserError as error:
+            assert "metrics.jsonl, line" in str(error)
+        else:
+            assert (read == whole) != ("is cut short" in capsys.readouterr().err)
+
+
+class _Links(HTMLParser):
+    """Collects the targets of links, the tags, and what stands in cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attributes if name in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_a_report_as_html_is_one_file_with_plots_and_links(tmp_path: Path) -> None:
+    for seed, value in enumerate((0.25, 0.75)):
+        folder = stub_run(tmp_path / "runs" / f"copy {seed}", COPY, "ut_algorithmic", seed)
+        evaluate(folder, at_400(value, 0.5), value, "max")
+    other = stub_run(tmp_path / "runs" / "<b>", "algorithmic_identity_binary40", "ut_algorithmic")
+    evaluate(other, {"seq_acc": 0.5}, data_note="<script>alert(1)</script>")
+    output = tmp_path / "report.html"
+    runs = str(tmp_path / "runs")
+    assert report.main([runs, "--format=html", f"--output={output}"]) == 0
+    text = output.read_text(encoding="utf-8")
+    page = _Links()
+    page.feed(text)
+    pages = [link for link in page.links if not link.startswith("#")]
+    assert {"runs/copy%200/", "runs/copy%201/", "runs/%3Cb%3E/"} == set(pages)
+    assert {"table", "svg"} <= page.tags
+    assert not page.tags & {"script", "b", "link", "img"}
+    assert "<script>alert(1)</script>" in page.texts
+    assert "ut_algorithmic" in " ".join(page.texts)
+    (svg,) = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert "UT, ut_algorithmic" in svg and "(published)" in svg
+    ids = re.findall(r'\bid="([^"]+)"', svg)
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg)) <= set(ids)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import yaml
 
 from ut_tf import registry
+from ut_tf.bin import decoder, exporter, trainer
+from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams, make_model
 from ut_tf.hparams.catalogue import HPARAMS_SETS, TENSOR2TENSOR
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.catalogue import PROBLEMS
+from ut_tf.run import Run
+from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop
 
 UNAVAILABLE = {
     name: entry.arguments["nearest"]
@@ -193,3 +203,130 @@ def test_a_set_that_is_not_built_says_so_and_names_one_that_is(name):
     with pytest.raises(UserError, match="not available yet"):
         registry.hparams_sets.get(name)()
     assert UNAVAILABLE[name] in SETS
+
+
+SPEC = ProblemSpec("none", "tokens", 0, 1000)
+SMALL = "hidden_size=16,filter_size=24,num_heads=2,batch_size=128,eval_frequency=3,max_length=16"
+
+
+def test_the_partner_of_equal_parameters_has_as_many() -> None:
+    counts = [
+        make_model(make_hparams(name, ""), SPEC, 0).count_params()
+        for name in ("huginn_tiny", "huginn_tiny_equal_parameters")
+    ]
+    # The embedding, which all have, is left out.
+    own = [count - 1000 * 128 for count in counts]
+    assert own[1] == pytest.approx(own[0], rel=0.05)
+
+
+@pytest.mark.slow
+def test_updates_of_the_partner_of_equal_flop_have_as_many() -> None:
+    batch = BatchShape(16, 0, 128)
+    found = {}
+    for name in ("huginn_tiny", "huginn_tiny_equal_flop", "huginn_tiny_equal_parameters"):
+        trained = RandomTraining(make_hparams(name, ""), SPEC, tf.distribute.get_strategy())
+        found[name] = graph_flop(*trained.graph(batch))
+    first, equal, cheap = found.values()
+    assert equal == pytest.approx(first, rel=0.05) and cheap < 0.5 * first
+
+
+@pytest.mark.slow
+def test_trains_resumes_writes_and_is_exported(tmp_path: Path, capsys: Any) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat\na dog ran to the house\n" * 40)
+
+    def train(output_dir: Path, steps: int) -> None:
+        flags = [
+            "--problem=lm_files",
+            f"--problem_args=source_files={text},window=16,vocab_size=300",
+            "--hparams_set=huginn_tiny",
+            f"--hparams={SMALL}",
+            f"--output_dir={output_dir}",
+            f"--data_dir={tmp_path}/data",
+            f"--tmp_dir={tmp_path}/tmp",
+            "--num_gpus=0",
+            f"--train_steps={steps}",
+        ]
+        assert trainer.main(flags) == 0
+
+    train(tmp_path / "whole", 6)
+    train(tmp_path / "parts", 3)
+    train(tmp_path / "parts", 6)
+    kept = [_weights(tmp_path / name) for name in ("whole", "parts")]
+    assert kept[0].keys() == kept[1].keys() and len(kept[0]) > 50
+    for name, values in kept[0].items():
+        np.testing.assert_array_equal(values, kept[1][name], err_msg=name)
+
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("the cat\na dog ran\n")
+    capsys.readouterr()
+    run = f"--output_dir={tmp_path / 'parts'}"
+    assert decoder.main([run, f"--prompt_file={prompts}", "--decode_hparams=max_length=8"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert exporter.main([run, f"--export_dir={tmp_path / 'export'}"]) == 0
+    assert (tmp_path / "export" / "1" / "saved_model.pb").exists()
+
+
+def _weights(output_dir: Path) -> dict[str, Any]:
+    """All numbers of the checkpoint of step 6."""
+    reader = tf.train.load_checkpoint(str(CheckpointStore(output_dir).path(6) / "variables"))
+    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_")]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+# Ids and positions of each set's problem; of one whose steps grow with the length the mean length.
+REASONING_SETS = {
+    "ut_trm_sudoku4": (7, 16),
+    "ut_trm_sudoku6": (9, 36),
+    "ut_hrm_sudoku6": (9, 36),
+    "ut_iterated_sudoku6": (9, 36),
+    "ut_deep_thinking_prefix_sums": (4, 32),
+    "ut_prefix_sums": (4, 16),
+    "ut_parity": (4, 20),
+    "ut_s5": (122, 16),
+    "ut_p_hop": (7, 68),
+    "ut_maze": (7, 81),
+}
+
+
+def spec(name: str) -> ProblemSpec:
+    return ProblemSpec("tokens", "aligned", *[REASONING_SETS[name][0]] * 2, shared_vocab=True)
+
+
+@pytest.mark.parametrize("name", REASONING_SETS)
+def test_the_partner_of_equal_parameters_has_as_many_reasoning_sets(name: str) -> None:
+    own, partner = (
+        sum(
+            weight.shape.num_elements()
+            for weight in make_model(make_hparams(each), spec(name), 0).trainable_variables
+        )
+        for each in (name, f"{name}_equal_parameters")
+    )
+    assert partner == pytest.approx(own, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "ut_parity" else [pytest.mark.slow])
+        for name in REASONING_SETS
+    ],
+)
+def test_updates_of_the_partner_of_equal_flop_have_as_many_reasoning_sets(name: str) -> None:
+    def flop(hparams_set: str) -> float:
+        trained = RandomTraining(
+            make_hparams(hparams_set), spec(name), tf.distribute.get_strategy()
+        )
+        return graph_flop(*trained.graph(BatchShape(2, REASONING_SETS[name][1], 0)))
+
+    assert flop(f"{name}_equal_flop") == pytest.approx(flop(name), rel=0.1)
+
+
+@pytest.mark.slow
+def test_trm_in_its_own_size_is_planned_without_its_data() -> None:
+    run = Run.plan("puzzle_folder", "ut_trm_sudoku9", "batch_size=1")
+    text = plan_text(run, SimpleNamespace(train_steps=None), tf.distribute.get_strategy())
+    # The paper says 5 million with mlp_t.
+    parameters = int(text.split("parameters")[1].split()[0].replace(",", ""))
+    assert 4.9e6 < parameters < 5.2e6
+    assert "vocabularies of 13 and 13 symbols" in text and "65,104 updates" in text

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ut_tf.bin.decoder import scored_pairs
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.inference.batches import Example, like_length, positions_beside, stacked, trimmed
+from ut_tf.inference.cutting import cut
 from ut_tf.inference.shards import Given, Shards
+from ut_tf.inference.text_files import (
+    input_lines,
+    one_line,
+    output_line,
+    read_input,
+    shard_path,
+    share,
+)
+from ut_tf.inference.translator import Hypothesis
 
 EXAMPLES: list[Given] = [((f"line {number}",), None) for number in range(1, 24)]
 WHOLE = "".join(f"{number}: line {number}\n" for number in range(1, 24))
@@ -99,3 +119,127 @@ def test_a_killed_worker_leaves_no_half_shard(shards: Shards, tmp_path: Path) ->
         shards.answer(number, answer)
     shards.join(tmp_path / "out")
     assert (tmp_path / "out").read_text() == WHOLE
+
+
+COUNTS = st.integers(min_value=0, max_value=50)
+
+
+@given(COUNTS, st.integers(min_value=1, max_value=9))
+def test_shares_are_consecutive_of_like_size_and_make_up_the_whole(count: int, shards: int) -> None:
+    items = list(range(1, count + 1))
+    shares = [share(items, shards, shard) for shard in range(shards)]
+    assert [item for part, _ in shares for item in part] == items
+    assert all(part[0] == first for part, first in shares if part)
+    sizes = [len(part) for part, _ in shares]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_shares_have_files_whose_alphabetical_order_is_theirs() -> None:
+    names = [shard_path(Path("out.txt"), 12, shard).name for shard in range(12)]
+    assert names == sorted(names)
+    assert names[1] == "out.txt-00001-of-00012"
+    assert shard_path(Path("out.txt"), 1, 0) == Path("out.txt")
+
+
+def test_lines_end_at_line_feeds_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["\ufeffa\u2028b\r\n".encode(), b"c\x0bd\n", b"\xe4\n", b"\n", b"e"]
+    assert list(input_lines(lines, "f.txt")) == ["a\u2028b", "c\x0bd", "\ufffd", "", "e"]
+    assert (
+        capsys.readouterr().err
+        == "warning: f.txt, line 3: byte 1 is not UTF-8; it is read as U+FFFD.\n"
+    )
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    packed = tmp_path / "cut.gz"
+    packed.write_bytes(gzip.compress(b"abc\n" * 10_000)[:40])
+    with pytest.raises(UserError, match=r"cut\.gz cannot be unpacked"):
+        read_input(packed)
+    with pytest.raises(UserError, match="is a directory"):
+        read_input(tmp_path)
+    with pytest.raises(UserError, match=r"nothing cannot be read \(No such file"):
+        read_input(tmp_path / "nothing")
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"one\ntwo\n",))
+    writer.start()
+    assert read_input(pipe) == ["one", "two"]
+    writer.join()
+
+
+def test_an_output_is_one_line_whatever_the_model_wrote() -> None:
+    hypotheses = [Hypothesis("a\tb\nc", -1.25), Hypothesis("d\u2028e\r", -2.0)]
+    assert output_line(hypotheses, with_scores=True) == "a b c\t-1.250000\td e \t-2.000000"
+    assert output_line(hypotheses, with_scores=False) == "a b c\td e "
+    assert len(one_line("".join(map(chr, range(0x2100)))).splitlines()) == 1
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(min_value=0, max_value=40), max_size=60),
+    st.integers(min_value=1, max_value=8),
+)
+def test_every_example_is_in_one_batch_within_the_bounds(
+    lengths: list[int], batch_size: int
+) -> None:
+    examples = [
+        Example(number, np.full(length, 5, np.int32))
+        for number, length in enumerate(lengths, start=1)
+    ]
+    batches = like_length(examples, batch_size, most_positions=60)
+    assert sorted(one.number for batch in batches for one in batch) == list(
+        range(1, len(lengths) + 1)
+    )
+    firsts = [min(one.number for one in batch) for batch in batches]
+    assert firsts == sorted(firsts)
+    for batch in batches:
+        inputs = stacked(batch)["inputs"]
+        assert inputs.shape == (len(batch), max(one.length for one in batch))
+        assert len(batch) <= batch_size
+        assert inputs.size <= 60
+        assert [int((row != 0).sum()) for row in inputs] == [len(one.inputs) for one in batch]
+
+
+def test_many_outputs_of_each_example_leave_less_room_for_examples() -> None:
+    assert positions_beside(1) == positions_beside(4) == 4 * positions_beside(16) > 0
+
+
+def test_padding_is_taken_away_and_put_back() -> None:
+    rows = np.array([[2, 0, 3, 0], [0, 0, 0, 0]])
+    assert [trimmed(row).tolist() for row in rows] == [[2, 0, 3], []]
+    assert trimmed(np.array([[2, 0], [0, 4], [0, 0]])).tolist() == [[2, 0], [0, 4]]
+    facts = [
+        Example(1, np.array([[2, 3]]), np.int32(1)),
+        Example(2, np.array([[4], [5]]), np.int32(0)),
+    ]
+    features = stacked(facts)
+    assert features["inputs"].tolist() == [[[2, 3], [0, 0]], [[4, 0], [5, 0]]]
+    assert features["targets"].tolist() == [1, 0]
+
+
+def test_what_is_too_long_keeps_its_end_symbol() -> None:
+    ids = np.array([[5, 6, 7, 8, 1], [5, 6, 1, 0, 0], [5, 6, 7, 8, 9]], np.int32)
+    np.testing.assert_array_equal(cut(ids, 3), [[5, 6, 1], [5, 6, 1], [5, 6, 7]])
+    for most in (5, 6):
+        np.testing.assert_array_equal(cut(ids, most), ids)
+
+
+@pytest.mark.parametrize("fields", [("inputs",), ("story", "question")])
+def test_pairs_of_a_large_file_are_checked_in_parts(fields: tuple[str, ...]) -> None:
+    sizes = []
+
+    class Codec(TextCodec):
+        def errors(self, *texts: Any) -> Any:
+            sizes.append(len(texts[0]))
+            return super().errors(*texts)
+
+        target_errors = errors
+
+    codec = Codec()
+    codec.fields = fields  # type: ignore[misc]
+    lines = ["\t".join([*fields, str(n)]) for n in range(300)]
+    assert scored_pairs(codec, lines, "a") == [(fields, str(n)) for n in range(300)]
+    assert sizes == [256, 44, 256, 44]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training.toy import Killed, kill, losses, mirrored, stop_at
 from ut_tf import registry
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin import exporter, import_run, insights, show, trainer
@@ -25,8 +24,6 @@ from ut_tf.interop.imported_run import import_checkpoint
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
-from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.training.trainer import train
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recursive"
 EXAMPLES = 24
@@ -181,54 +178,6 @@ def test_other_lengths_problems_and_kinds_are_refused(tmp_path: Path) -> None:
             "train_examples=20,max_length=4",
             **data,
         )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_killed_training_of_an_import_goes_on_to_the_last_bit(
-    replicas: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_folder(tmp_path)
-    text = files("trm_attention")[1].read_text()
-    (tmp_path / "own.yaml").write_text(text + "global_batch_size: 6\nema_rate: 0.9\n")
-    strategy = mirrored(replicas) if replicas > 1 else None
-
-    def run(name: str) -> Run:
-        import_checkpoint(
-            "trm",
-            files("trm_attention")[0],
-            tmp_path / "own.yaml",
-            tmp_path / name,
-            "puzzle_folder",
-            {"folder": str(tmp_path / "puzzles")},
-            tmp_path / "data",
-            tmp_path / "tmp",
-        )
-        return Run.load(tmp_path / name)
-
-    whole, broken = run("whole"), run("broken")
-    train(whole, 9, strategy=strategy, log_frequency=1)
-    # The checkpoint of step 4 is the one that is left after the kill.
-    train(broken, 4, strategy=strategy, log_frequency=1)
-    with monkeypatch.context() as patch:
-        stop_at(patch, 3, kill)
-        with pytest.raises(Killed):
-            train(broken, 9, strategy=strategy, log_frequency=1)
-    train(broken, 9, strategy=strategy, log_frequency=1)
-    assert losses(whole) == losses(broken) and len(losses(whole)) == 9
-    kept = [numbers_of(each) for each in (whole, broken)]
-    carried = [name for name in kept[0] if name.startswith("carry/")]
-    averaged = [name for name in kept[0] if name.startswith("averages/")]
-    assert len(carried) >= 7 and averaged
-    for name, values in kept[0].items():
-        np.testing.assert_array_equal(values, kept[1][name], err_msg=name)
-
-
-def numbers_of(run: Run, step: int = 9) -> dict[str, Any]:
-    place = CheckpointStore(run.output_dir).path(step) / "variables"
-    reader = tf.train.load_checkpoint(str(place))
-    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_")]
-    return {name: reader.get_tensor(name) for name in names}
 
 
 @pytest.mark.slow

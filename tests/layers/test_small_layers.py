@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.layers.dropout import Dropout
+from tests.training.toy import mirrored
+from ut_tf.errors import UserError
+from ut_tf.layers.board_conv import BoardConvTransition, SeparableBoardConv
+from ut_tf.layers.custom_gradient import custom_gradient
+from ut_tf.layers.dropout import Dropout, keep_mask, keep_probability, replica_seed
 from ut_tf.layers.embedding import TokenEmbedding
 from ut_tf.layers.fact_embedding import FactEmbedding
+from ut_tf.layers.linear import Linear
 from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.transition import SeparableConv
+from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
@@ -30,16 +41,6 @@ def test_dropout_draws_anew_and_repeats_from_its_seed() -> None:
     ]
     assert (draws[0] != draws[1]).any()
     np.testing.assert_array_equal(draws[:2], draws[2:])
-
-
-def test_replicas_drop_different_elements() -> None:
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    with strategy.scope():
-        layer = Dropout(0.5, seed=1)
-    one, other = strategy.experimental_local_results(
-        strategy.run(lambda: layer(tf.ones([100]), training=True))
-    )
-    assert (one.numpy() != other.numpy()).any()
 
 
 def test_layer_norm_and_its_gradient_equal_keras() -> None:
@@ -115,3 +116,199 @@ def test_separable_convolution_equals_keras(causal: bool) -> None:
     ours.pointwise.bias.assign(bias)
     theirs.set_weights([depthwise[:, :, None], pointwise[None], bias])
     assert_close(ours(x), theirs(x), 1e-5)
+
+
+_SEED = 11
+
+
+def _value_and_gradients(function: Any, x: Any, linear: Linear) -> list[Any]:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+        loss = tf.reduce_sum(
+            y * tf.reshape(tf.cos(tf.range(tf.size(y), dtype=tf.float32)), tf.shape(y))
+        )
+    return [y, *tape.gradient(loss, [x, *[weight.value for weight in linear.trainable_weights]])]
+
+
+def _linear() -> Linear:
+    keras.utils.set_random_seed(3)
+    linear = Linear(5, bias_init=0.3)
+    linear.build((None, None, 7))
+    return linear
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.01])
+@pytest.mark.parametrize("graph", [False, True])
+def test_dropping_a_relu_is_the_dropout_of_the_relu(rate: float, graph: bool) -> None:
+    x, linear = tf.random.stateless_normal([4, 6, 7], [1, 2]), _linear()
+    plain, folded = Dropout(rate, seed=_SEED), Dropout(rate, seed=_SEED)
+
+    def expected(x: Any) -> Any:
+        return linear(plain(tf.nn.relu(x), training=True))
+
+    def found(x: Any) -> Any:
+        return linear(folded.drop_relu(x, True), input_scale=folded.scale(True))
+
+    functions = [tf.function(one) if graph else one for one in (expected, found)]
+    for first, second in zip(
+        *[_value_and_gradients(one, x, linear) for one in functions], strict=True
+    ):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)
+
+
+def test_output_scale_scales_kernel_and_bias() -> None:
+    x, linear = tf.random.stateless_normal([4, 6, 7], [1, 2]), _linear()
+    plain, folded = Dropout(0.3, seed=_SEED), Dropout(0.3, seed=_SEED)
+    expected = _value_and_gradients(lambda x: plain(linear(x), training=True), x, linear)
+    found = _value_and_gradients(
+        lambda x: folded.drop(linear(x, output_scale=folded.scale(True)), True), x, linear
+    )
+    for first, second in zip(expected, found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.02, 0.999])
+def test_share_of_kept_elements_is_what_the_scale_says(rate: float) -> None:
+    kept = tf.reduce_mean(
+        tf.cast(keep_mask(tf.constant([1000, 1001]), rate, tf.constant([5, 6])), tf.float64)
+    ).numpy()
+    probability = keep_probability(rate)
+    assert abs(kept - probability) < 5 * (probability * (1 - probability) / 1e6) ** 0.5
+    assert abs(probability - (1.0 - rate)) < 1 / 256
+    assert Dropout(rate).scale(True) == 1 / probability
+
+
+def test_replicas_drop_different_elements() -> None:
+    strategy = mirrored(2)
+    seeds = strategy.run(lambda: replica_seed(tf.constant([1, 2])))
+    first, second = strategy.experimental_local_results(seeds)
+    assert first.numpy().tolist() != second.numpy().tolist()
+
+
+def test_nothing_is_dropped_outside_training() -> None:
+    x, dropout = tf.constant([[-1.0, 2.0]]), Dropout(0.5)
+    assert dropout.scale(False) == 1.0 and Dropout(0.0).scale(True) == 1.0
+    np.testing.assert_array_equal(dropout.drop(x, False), x)
+    np.testing.assert_array_equal(dropout.drop_relu(x, False), [[0.0, 2.0]])
+
+
+def test_a_board_convolution_and_its_gradients_equal_keras() -> None:
+    x = tf.constant(np.random.default_rng(0).normal(size=(2, 5, 4, 6)), tf.float32)
+    ours, theirs = SeparableBoardConv(3), keras.layers.SeparableConv2D(3, 3, padding="same")
+    ours.build(x.shape)
+    theirs.build(x.shape)
+    kernel, bias = ours.depthwise_kernel.numpy(), np.array([0.1, 0.2, 0.3])
+    ours.pointwise.bias.assign(bias)
+    theirs.set_weights(
+        [kernel.reshape(3, 3, 6, 1), ours.pointwise.kernel.numpy()[None, None], bias]
+    )
+
+    def results(layer: Any) -> list[Any]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tf.reduce_sum(tf.sin(y))
+        own, kernel = tape.gradient(loss, [x, layer.trainable_variables[0].value])
+        return [y, own, tf.reshape(kernel, [-1])]
+
+    for one, other in zip(results(ours), results(theirs), strict=True):
+        assert_close(one, other, 1e-5)
+
+
+def test_a_cell_sees_what_is_around_it_on_its_board_alone() -> None:
+    layer = BoardConvTransition(4, 8)
+    x = np.random.default_rng(0).normal(size=(2, 49, 4)).astype(np.float32)
+    changed = x.copy()
+    changed[0, 0] += 1.0
+    differ = np.abs(layer(x) - layer(changed)).max(-1).reshape(2, 7, 7) > 0
+    # Two kernels of 3 x 3 cells reach two rows and columns far.
+    assert differ[0, :3, :3].all() and differ.sum() == 9
+
+
+def test_what_is_no_board_is_refused() -> None:
+    layer = BoardConvTransition(4, 8)
+    with pytest.raises(UserError, match="here are 6 positions"):
+        layer(np.zeros([2, 6, 4]))
+    graph = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 4])], autograph=False)
+    assert graph(np.zeros([2, 9, 4])).shape == (2, 9, 4)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs square boards"):
+        graph(np.zeros([2, 6, 4]))
+    # A row of padding fills a batch up; a smaller board does not fit.
+    layer(np.zeros([2, 9, 4]), keep=np.array([[1.0] * 9, [0.0] * 9]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="all of a batch of one size"):
+        layer(np.zeros([2, 9, 4]), keep=np.array([[1.0] * 9, [1.0] * 4 + [0.0] * 5]))
+    with pytest.raises(UserError, match="here is a decoder"):
+        BoardConvTransition(4, 8, causal=True)
+
+
+@pytest.mark.parametrize("options", [{"transition": "fc"}, {"recurrence": "gru"}])
+def test_positions_that_nothing_connects_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="attention=False leaves positions alone"):
+        UniversalTransformerConfig(**{"transition": "sepconv2d", **options}, attention=False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"memory_tokens": 9}, {"attention": False, "mix_positions": 9}]
+)
+def test_what_contradicts_a_board_or_no_attention_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="set one of them"):
+        UniversalTransformerConfig(**{"transition": "sepconv2d", **options})
+
+
+@custom_gradient
+def tripled(x: Any) -> Any:
+    """x squared, with a gradient of three times that of the square."""
+    return x * x, lambda upstream: 6.0 * x * upstream
+
+
+def looped(x: Any) -> Any:
+    """The sum of two calls, in a loop."""
+    steps = tf.while_loop(
+        lambda step, _: step < 2, lambda step, total: (step + 1, total + tripled(x)), (0, x * 0.0)
+    )
+    return tf.reduce_sum(steps[1])
+
+
+def with_gradient(x: Any) -> tuple[Any, Any]:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = looped(x)
+    return value, tape.gradient(value, x)
+
+
+def test_a_graph_computes_it_and_is_freed() -> None:
+    function = tf.function(with_gradient, autograph=False)
+    value, gradient = function(tf.constant([3.0]))
+    assert (float(value), gradient.numpy().tolist()) == (18.0, [36.0])
+    graph = weakref.ref(function.get_concrete_function(tf.constant([3.0])).graph)
+    del function
+    gc.collect()
+    assert graph() is None
+
+
+def test_an_inner_function_outlives_the_one_that_traced_it() -> None:
+    inner = tf.function(looped, autograph=False)
+    outer = tf.function(lambda x: inner(x), autograph=False)
+    outer(tf.constant([3.0]))
+    del outer
+    gc.collect()
+    x = tf.constant([3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = inner(x)
+    assert tape.gradient(value, x).numpy().tolist() == [36.0]
+
+
+def test_a_saved_model_keeps_the_gradient(tmp_path: Path) -> None:
+    module = tf.Module()
+    signature = [tf.TensorSpec([None])]
+    module.value = tf.function(looped, input_signature=signature, autograph=False)
+    tf.saved_model.save(module, str(tmp_path))
+    del module
+    gc.collect()
+    loaded, x = tf.saved_model.load(str(tmp_path)), tf.constant([3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = loaded.value(x)
+    np.testing.assert_array_equal(tape.gradient(value, x), [36.0])

@@ -31,7 +31,6 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.sudoku import Sudoku
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
-from ut_tf.serving.export import export_run
 from ut_tf.storage.checkpoints import CheckpointStore
 
 ALIGNED = ProblemSpec("tokens", "aligned", VOCAB, 5)
@@ -191,25 +190,6 @@ def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Tr
     (score,) = translator.score([(PUZZLES[0],)], ["1234341221434321"])
     assert score < answers[0][0].score or answers[0][0].text.replace(" ", "") == "1234341221434321"
     assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
-
-
-@pytest.mark.slow
-def test_an_exported_model_answers_alike(
-    puzzle_run: Run, translator: Translator, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=r"It has serving_default, score, ponder\.$"):
-        export_run(puzzle_run, tmp_path / "exported", signatures=["classify"])
-    names = ("serving_default", "ponder")
-    folder = export_run(puzzle_run, tmp_path / "exported", signatures=names, warmup=False)
-    signatures = tf.saved_model.load(str(folder)).signatures
-    given = tf.constant(PUZZLES)
-    answer = signatures["serving_default"](inputs=given)
-    expected = [outputs[0] for outputs in translator.translate((text,) for text in PUZZLES)]
-    assert [text.decode() for text in answer["outputs"].numpy()] == [one.text for one in expected]
-    assert_close(answer["scores"], [one.score for one in expected], 1e-4)
-    pondered = signatures["ponder"](inputs=given)
-    assert pondered["tokens"][0, 0] == b"1" and pondered["tokens"][0, 1] == b"."
-    assert pondered["ponder_times"].shape == (3, 16) and pondered["ponder_times"].numpy().min() >= 1
 
 
 @pytest.mark.usefixtures("eager")

@@ -4,7 +4,6 @@ vanishes.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import keras
@@ -23,13 +22,6 @@ SYMBOLS = np.random.default_rng(0).integers(2, 50, (4, 12)).astype(np.int32)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 50)
 PAIRS = ProblemSpec("tokens", "tokens", 50, 50, shared_vocab=True)
 NO_DROPOUT: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
-ATTENDING = (
-    "transformer",
-    "universal_transformer",
-    "conditional_universal_transformer",
-    "mem_transformer",
-    "mem_bottleneck_transformer",
-)
 POSITIONS = ("paper", "tensor2tensor", "learned", "rotary", "none")
 OTHERS: dict[str, dict[str, Any]] = {
     "lstm": {},
@@ -87,28 +79,6 @@ def test_the_first_gradient_is_neither_huge_nor_tiny(
     model: str, spec: ProblemSpec, changes: dict[str, Any]
 ) -> None:
     assert 1 < gradient_norm(model, spec, **changes) < 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "position", "norm"), itertools.product(ATTENDING, POSITIONS, ("post", "pre"))
-)
-def test_the_first_gradient_of_every_network_with_attention(
-    model: str, position: str, norm: str
-) -> None:
-    steps = ("sinusoid", "none") if "universal" in model else ("sinusoid",)
-    specs = (PAIRS,) if model == "mem_bottleneck_transformer" else (PAIRS, LANGUAGE)
-    for step_encoding, spec in itertools.product(steps, specs):
-        steps_of = {"step_encoding": step_encoding} if "universal" in model else {}
-        assert 0.1 < gradient_norm(model, spec, position=position, norm=norm, **steps_of) < 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", OTHERS)
-def test_the_first_gradient_of_networks_that_carry_a_state(model: str) -> None:
-    positions = ({"position": "paper"}, {"position": "none"}) if model == "convs2s" else ({},)
-    for position, spec in itertools.product(positions, (PAIRS, LANGUAGE)):
-        assert 0.1 < gradient_norm(model, spec, **position, **OTHERS[model]) < 100
 
 
 def test_only_a_network_that_adds_nothing_to_its_start_has_a_variable_for_it() -> None:

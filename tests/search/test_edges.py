@@ -4,17 +4,37 @@ cannot be decoded.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import subprocess
+import sys
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.search.models import CLASSES, INPUTS, LANGUAGE, Table, random_model, unpadded
+from tests.close import assert_close
+from tests.search.models import (
+    CLASSES,
+    INPUTS,
+    LANGUAGE,
+    Table,
+    assert_steps_give_whole_logits,
+    random_model,
+    random_transformer,
+    unpadded,
+)
+from ut_tf import registry
+from ut_tf.config.fields import option
 from ut_tf.errors import UserError
 from ut_tf.search.config import DecodeConfig
+from ut_tf.search.contract import DecoderModel
+from ut_tf.search.ensemble import Ensemble, mean_log_probabilities
+from ut_tf.search.greedy import Greedy
 from ut_tf.search.sampling import draw
-from ut_tf.search.strategies import Decoded, decode, greedy_decode
+from ut_tf.search.scoring import log_probabilities
+from ut_tf.search.strategies import Decoded, decode, greedy_decode, make_strategy
+from ut_tf.symbols import END_ID
 
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"beam_size": 1},
@@ -127,3 +147,251 @@ def test_draws_at_any_temperature(options: dict[str, Any]) -> None:
         [0, 33, 33, 34],
         [0, 33, 34, 33],
     )
+
+
+class Plain(DecoderModel):
+    """A model that says nothing of its own."""
+
+
+CACHE = {
+    "constants": tf.constant([7.0]),
+    "examples": tf.constant([[1.0], [2.0]]),
+    "state": [tf.constant([[10.0, 11.0], [20.0, 21.0]])],
+}
+
+
+def test_a_model_computes_whole_prefixes_unless_it_says_otherwise() -> None:
+    assert not Plain().supports_incremental_decoding
+
+
+def test_hypotheses_take_the_state_of_their_parents() -> None:
+    cache = Plain().reorder_cache(CACHE, tf.constant([[1, 1], [0, 0]]))
+    np.testing.assert_array_equal(cache["state"][0], [[11.0, 11.0], [20.0, 20.0]])
+    assert cache["constants"] is CACHE["constants"]
+    assert cache["examples"] is CACHE["examples"]
+
+
+def test_examples_leave_with_all_that_is_theirs() -> None:
+    cache = Plain().resize_cache(CACHE, tf.constant([1]), capacity=64)
+    np.testing.assert_array_equal(cache["state"][0], [[20.0, 21.0]])
+    np.testing.assert_array_equal(cache["examples"], [[2.0]])
+    np.testing.assert_array_equal(cache["constants"], [7.0])
+
+
+class Countdown(DecoderModel):
+    """Writes the first input's symbol down to 2 and ends; `steps` is how often it ran."""
+
+    supports_incremental_decoding = True
+
+    def start_decoding(
+        self, features: dict[str, Any], capacity: Any, beam_size: int
+    ) -> dict[str, Any]:
+        del capacity, beam_size
+        return {
+            "examples": {"start": features["inputs"][:, 0]},
+            "steps": tf.zeros_like(features["inputs"][:, :1]),
+        }
+
+    def decode_step(
+        self, symbols: Any, step: Any, cache: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        previous = tf.where(step == 0, cache["examples"]["start"] + 1, symbols)
+        favourite = tf.where(previous <= 2, END_ID, previous - 1)
+        # Padding is even more probable, and must not be chosen all the same.
+        logits = tf.one_hot(favourite, 9) + 2.0 * tf.one_hot(tf.zeros_like(favourite), 9)
+        tf.debugging.assert_less(
+            cache["steps"], 5, "decoding goes on after all sequences have ended"
+        )
+        return logits, {**cache, "steps": cache["steps"] + 1}
+
+
+def test_sequences_end_one_by_one_and_padding_follows() -> None:
+    symbols = tf.function(lambda inputs: greedy_decode(Countdown(), {"inputs": inputs}, 7))(
+        tf.constant([[4, 1], [2, 1], [5, 1]])
+    )
+    assert symbols.numpy().tolist() == [
+        [4, 3, 2, 1, 0, 0, 0],
+        [2, 1, 0, 0, 0, 0, 0],
+        [5, 4, 3, 2, 1, 0, 0],
+    ]
+
+
+def test_the_bound_cuts_sequences() -> None:
+    assert greedy_decode(Countdown(), {"inputs": tf.constant([[5, 1]])}, 2).numpy().tolist() == [
+        [5, 4]
+    ]
+
+
+def test_a_model_that_cannot_step_is_run_on_prefixes() -> None:
+    model = random_model(halting="global")
+    assert not model.supports_incremental_decoding
+    assert greedy_decode(model, {"inputs": INPUTS}, 4).shape == (3, 4)
+
+
+def test_language_models_take_the_batch_from_what_is_there() -> None:
+    for changes in ({"halting": "basic"}, {"halting": "global"}):
+        model = random_model(spec=LANGUAGE, **changes)
+        written = greedy_decode(
+            model, {"targets": tf.ones([2, 3], tf.int32), "weight": tf.ones([2])}, 4
+        )
+        np.testing.assert_array_equal(written, greedy_decode(model, {"batch_size": 2}, 4))
+        assert written.shape == (2, 4)
+
+
+_ROWS = np.random.default_rng(5).dirichlet(np.ones(6), (3, 6))
+CONFIGS = {
+    "greedy": DecodeConfig(beam_size=1, max_length=7),
+    "beam": DecodeConfig(beam_size=4, n_best=3, max_length=7),
+    "sampling": DecodeConfig(sampling=True, n_best=3, top_k=4, max_length=7),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_of_tables_it_is_the_table_of_their_mean_probabilities(name: str) -> None:
+    features = {"batch_size": tf.constant(3)}
+    ensemble = Ensemble([Table(rows) for rows in _ROWS])
+    written, expected = (
+        decode(model, features, CONFIGS[name], seed=8) for model in (ensemble, Table(_ROWS.mean(0)))
+    )
+    assert [unpadded(one) for one in written.symbols] == [unpadded(one) for one in expected.symbols]
+    assert_close(written.scores, expected.scores, 1e-4)
+    alone = decode(Table(_ROWS[0]), features, CONFIGS[name], seed=8)
+    same = decode(Ensemble([Table(_ROWS[0])] * 2), features, CONFIGS[name], seed=8)
+    np.testing.assert_array_equal(same.symbols, alone.symbols)
+    assert_close(same.scores, alone.scores, 1e-4)
+    assert unpadded(alone.symbols[0]) != unpadded(written.symbols[0])
+
+
+def test_probabilities_not_logits_are_averaged() -> None:
+    logits = [[[0.0, 1.0, -np.inf]], [[5.0, 2.0, 2.0]]]
+    softmax = np.exp(np.array(logits)) / np.exp(np.array(logits)).sum(-1, keepdims=True)
+    assert_close(mean_log_probabilities(logits), np.log(softmax.mean(0)), 1e-5)
+
+
+class WholePrefixes:
+    """A model that has no cache."""
+
+    supports_incremental_decoding = False
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, features: dict[str, Any], training: bool = False) -> Any:
+        return self.model(features, training=training)
+
+
+@pytest.mark.slow
+def test_families_mix_with_and_without_caches() -> None:
+    halting = random_model(halting="basic", act_max_steps=4, act_halting_bias_init=0.5)
+    models = [halting, random_transformer(seed=6), WholePrefixes(random_model(seed=7))]
+    ensemble = Ensemble(models)
+    assert_steps_give_whole_logits(ensemble, 3)
+    targets = np.array([[3, 4, 1], [8, 1, 0], [2, 2, 2]], np.int32)
+    features = {"inputs": INPUTS, "targets": targets}
+    softmax = np.mean([tf.nn.softmax(model(features, training=False)) for model in models], 0)
+    by_hand = np.where(
+        targets > 0, np.log(np.take_along_axis(softmax, targets[:, :, None], 2)[:, :, 0]), 0.0
+    )
+    assert_close(log_probabilities(ensemble, features), by_hand.sum(1), 1e-4)
+    np.testing.assert_array_equal(
+        greedy_decode(Ensemble([halting] * 2), {"inputs": INPUTS}, 6),
+        greedy_decode(halting, {"inputs": INPUTS}, 6),
+    )
+
+
+def test_text_sets_fields_by_their_types() -> None:
+    config = DecodeConfig.from_text("beam_size=2, alpha=0.1,write_beam_scores=true")
+    assert config == DecodeConfig(beam_size=2, alpha=0.1, write_beam_scores=True)
+    assert DecodeConfig.from_text("") == DecodeConfig()
+    assert DecodeConfig.from_dict(config.to_dict()) == config
+    assert (
+        config.override("beam_size=3").beam_size == 3
+        and config.override("beam_size=3").alpha == 0.1
+    )
+
+
+def test_tensor2tensors_return_beams_means_the_whole_beam() -> None:
+    assert DecodeConfig.from_text("return_beams=True,beam_size=6").n_best == 6
+    assert DecodeConfig.from_text("return_beams=true,beam_size=6,n_best=2").n_best == 2
+    assert DecodeConfig.from_text("return_beams=False").n_best == 1
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    with pytest.raises(UserError) as error:
+        DecodeConfig.from_text("beam_sise=4,alpha=high,num_samples=2,batch_size")
+    message = str(error.value)
+    for part in (
+        "'beam_sise' (did you mean beam_size",
+        "alpha=high: expected a finite number",
+        "n_best, with sampling=true",
+        "'batch_size' is no",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n_best=5", "n_best=5 is more than beam_size=4"),
+        ("min_length=6,max_length=5", "min_length=6 is more than max_length=5"),
+        ("temperature=0,sampling=true", "temperature=0: expected above 0"),
+        ("top_k=3", "belong to sampling"),
+        ("strategy=beem", "strategy=beem"),
+        ("strategy=beam,sampling=true", "sampling=true contradicts strategy=beam"),
+    ],
+)
+def test_what_cannot_be(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        DecodeConfig.from_text(text)
+
+
+def test_values_and_names_given_in_python_are_checked_like_texts() -> None:
+    with pytest.raises(UserError) as error:
+        DecodeConfig(alpha=float("nan"), beam_size=2.5, sampling=1, temperature=None)  # type: ignore[arg-type]
+    for part in (
+        "alpha=nan: expected a finite",
+        "beam_size=2.5: expected a whole",
+        "sampling=1: expected true",
+        "temperature=None: expected",
+    ):
+        assert part in str(error.value)
+    assert isinstance(DecodeConfig(alpha=1).alpha, float)
+    with pytest.raises(
+        UserError, match=re.escape("unknown option 'beam_sise' (did you mean beam_size")
+    ):
+        DecodeConfig.from_dict({"beam_sise": 4})
+
+
+def test_auto_is_sampling_greedy_or_beam_as_the_other_options_say() -> None:
+    assert DecodeConfig().strategy_name == "beam"
+    assert DecodeConfig(beam_size=1).strategy_name == "greedy"
+    assert DecodeConfig(sampling=True, beam_size=1).strategy_name == "sampling"
+    assert DecodeConfig(strategy="beam", beam_size=1).strategy_name == "beam"
+    assert DecodeConfig.from_text("strategy=sampling,top_k=3,n_best=9").strategy_name == "sampling"
+
+
+def test_a_strategy_has_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ranked(Greedy):
+        options: ClassVar[dict[str, Any]] = {"rank": option(2, "which symbol", at_least=1)}
+
+        def __init__(self, config: DecodeConfig, rank: int) -> None:
+            super().__init__(config)
+            self.rank = rank
+
+    monkeypatch.setattr(registry.strategies, "_registered", {})
+    registry.register_strategy("ranked")(Ranked)
+    config = DecodeConfig.from_text("strategy=ranked,strategy.rank=3")
+    assert make_strategy(config).rank == 3  # type: ignore[attr-defined]
+    assert DecodeConfig.from_dict(config.to_dict()) == config
+    assert make_strategy(config.override("strategy=greedy")).config.part_options == {}
+    for text in ("strategy=ranked,strategy.rank=0", "strategy.rank=3", "strategy=ranked,rank=1"):
+        with pytest.raises(UserError, match=r"decoding options: .*rank"):
+            DecodeConfig.from_text(text)
+
+
+def test_options_need_no_tensorflow() -> None:
+    code = (
+        "import sys, ut_tf.search.config as config; config.DecodeConfig.from_text('alpha=1');"
+        " sys.exit('tensorflow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

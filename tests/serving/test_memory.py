@@ -21,10 +21,7 @@ from tests.serving.process import Process
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.export import export_run
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 # Megabytes above those before. A server that takes more is killed, to spare the machine.
 MOST, LEFT = 1_500, 200

@@ -4,12 +4,25 @@ left alone.
 
 from __future__ import annotations
 
+import json
+import warnings
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.bin.tiny_runs import translation_run
+from tests.serving import toy
+from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
+from ut_tf.serving.litert import MODEL_FILE, SUMMARY_FILE, _why, export_litert
+from ut_tf.serving.served_model import ServedModel
 from ut_tf.serving.weights import StoredWeights
+from ut_tf.symbols import END_ID
 
 
 class Net(keras.Model):
@@ -110,3 +123,125 @@ def test_a_traced_function_holds_the_stored_variables_alone():
         for variable in call.get_concrete_function(tf.constant([[1]])).graph.variables
     }
     assert held <= {variable.ref() for variable in stored.variables}
+
+
+def test_a_model_that_cannot_run_is_told_when_it_is_loaded(tmp_path: Path) -> None:
+    function = tf.function(
+        lambda inputs: {"outputs": tf.strings.to_number(inputs)},
+        input_signature=[tf.TensorSpec([None], tf.string, "inputs")],
+    )
+    tf.saved_model.save(tf.Module(), str(tmp_path), signatures=function)
+    with pytest.raises(UserError, match=r"\(signature serving_default: StringToNumber.*1 2 3"):
+        ServedModel(tmp_path, 1)
+
+
+def runners(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpreter = tf.lite.Interpreter(model_path=str(folder / MODEL_FILE))
+    return {
+        name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()
+    }
+
+
+def greedy(run, ids, most):
+    """The loop of docs/serving.md."""
+    memory = run["encode"](inputs=ids)
+    memory.pop("ponder_times")
+    symbols = np.zeros([1, 1], np.int32)
+    while symbols.shape[1] <= most:
+        logits = run["step"](symbols=symbols, **memory)["logits"]
+        best = 1 + logits[:, 1:].argmax(-1)
+        symbols = np.concatenate([symbols, best[None]], 1).astype(np.int32)
+        if best[0] == END_ID:
+            break
+    return symbols[:, 1:]
+
+
+def ids_of_length(length):
+    letters = np.random.default_rng(length).integers(2, toy.VOCABULARY, [1, length - 1])
+    return np.concatenate([letters, [[END_ID]]], 1).astype(np.int32)
+
+
+def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
+    hparams = "act_max_steps=5,position=rotary,target_position=leaves"
+    run = toy.untrained_run(tmp_path, "letters", hparams)
+    folder = export_litert(run, tmp_path / "litert")
+    summary = json.loads((folder / SUMMARY_FILE).read_text())
+    assert summary["signatures"]["step"]["outputs"] == ["logits"]
+    assert (folder / "vocab" / "letters.txt").is_file()
+    with pytest.raises(UserError, match="already exists"):
+        export_litert(run, tmp_path / "litert", version=1)
+    model, lite = toy.restored(run), runners(folder)
+    config = DecodeConfig(beam_size=1, max_length=8)
+    times = set()
+    for length in (2, 9):
+        ids = ids_of_length(length)
+        expected = decode(model, {"inputs": ids}, config).symbols[0, 0].numpy()
+        symbols = greedy(lite, ids, 8)[0]
+        np.testing.assert_array_equal(symbols, expected[: len(symbols)])
+        assert not expected[len(symbols) :].any()
+        features = {"inputs": ids, "targets": np.array([[END_ID]])}
+        details = model(features, return_details=True)[1]
+        found = lite["encode"](inputs=ids)["ponder_times"]
+        np.testing.assert_array_equal(found, details.encoder.ponder_times)
+        times |= set(found.ravel())
+    assert len(times) > 1
+
+
+@pytest.mark.slow
+def test_a_classifier_in_int8(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,input_start_symbol=true")
+    exact = export_litert(run, tmp_path / "litert")
+    small = export_litert(run, tmp_path / "litert", quantize="int8")
+    assert small.name == "2"
+    sizes = [(folder / MODEL_FILE).stat().st_size for folder in (exact, small)]
+    assert sizes[1] < sizes[0]
+    model, ids = toy.restored(run), ids_of_length(7)
+    answer = runners(exact)["classify"](inputs=ids)
+    np.testing.assert_allclose(answer["logits"], model({"inputs": ids}), atol=1e-4)
+    assert answer["ponder_times"].shape == (1, 7)
+    quantized = runners(small)["classify"](inputs=ids)["logits"]
+    np.testing.assert_allclose(quantized, answer["logits"], atol=0.3)
+
+
+@pytest.mark.slow
+def test_a_language_model_has_steps_alone(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_language", "act_max_steps=4")
+    lite = runners(export_litert(run, tmp_path / "litert"))
+    assert list(lite) == ["step"]
+    targets = ids_of_length(6)
+    logits = lite["step"](symbols=np.concatenate([[[0]], targets[:, :-1]], 1).astype(np.int32))
+    expected = toy.restored(run)({"targets": targets})[:, -1]
+    np.testing.assert_allclose(logits["logits"], expected, atol=1e-4)
+
+
+def test_what_litert_lacks_is_named(tmp_path):
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=random")
+    with pytest.raises(UserError, match=r"LiteRT has no operation like TensorFlow's Stateless\w+"):
+        export_litert(run, tmp_path / "litert")
+    assert not (tmp_path / "litert").exists()
+    assert _why("Something else.\nDetails") == "LiteRT cannot take this network: Something else."
+
+
+@pytest.mark.slow
+def test_text_is_translated_with_sentencepiece_alone(tmp_path):
+    """The example of docs/serving.md: sentencepiece's ids and the end are what the model reads."""
+    from sentencepiece import SentencePieceProcessor
+
+    run = translation_run(tmp_path, hparams="act_max_steps=4,halting=basic")
+    folder = export_litert(run, tmp_path / "litert")
+    subwords = SentencePieceProcessor(model_file=f"{folder}/vocab/subwords.model")
+    codec = run.make_problem().text_codec(run.vocab_dir)
+    config = DecodeConfig(beam_size=1, max_length=8)
+    lite, translator = runners(folder), Translator.from_run(run, config=config)
+    written = set()
+    for text in ("the number 300", "a number  305", "Größe: 日本"):
+        ids = [*subwords.encode(text), END_ID]
+        np.testing.assert_array_equal(codec.encode(tf.constant([text]))["inputs"].numpy(), [ids])
+        symbols = greedy(lite, np.array([ids], np.int32), 8)[0].tolist()
+        found = subwords.decode([symbol for symbol in symbols if symbol != END_ID])
+        ((expected,),) = translator.translate([(text,)])
+        assert found == expected.text
+        written.add(found)
+    assert len(written) > 1

@@ -4,7 +4,10 @@ others that cannot do harm.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +22,9 @@ from huggingface_hub import ModelCard
 from safetensors.numpy import load_file, save_file
 
 import ut_tf
-from tests.bin.tiny_runs import digits_run, stories_run
+from tests.bin.tiny_runs import digits_run, stories_run, translation_run
+from tests.sharing.hub_server import Hub, serving
+from tests.training.toy import toy_run
 from ut_tf import registry
 from ut_tf.bin import decoder, exporter
 from ut_tf.config.hparams import HParams
@@ -27,7 +32,11 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, append_record, now
 from ut_tf.run import Run
+from ut_tf.serving.export import export_run, origin
+from ut_tf.sharing import hub as hub_module
+from ut_tf.sharing.card import Stored, model_card
 from ut_tf.sharing.saving import _portable_config
+from ut_tf.sharing.saving import save as save_model
 from ut_tf.storage import model_folder
 
 STORY = ("Mary moved to the kitchen.", "Where is Mary?")
@@ -278,3 +287,154 @@ def test_a_saved_model_keeps_no_paths_of_the_machine(tmp_path: Path) -> None:
         output_dir=tmp_path, hparams=HParams(), problem="translate_files", problem_args=arguments
     )
     assert str(tmp_path) not in json.dumps(_portable_config(run, {}))  # type: ignore[arg-type]
+
+
+FILES = {
+    "config.json": b"{}",
+    "model.safetensors": bytes(3000),
+    "README.md": b"# a card",
+    "vocab/words.txt": b"mary\n",
+}
+OTHERS = {"setup.py": b"raise SystemExit", "vocab/deep/words.txt": b"", "evil/config.json": b""}
+
+
+def _in_process(code: str, address: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Runs code in a process of its own: huggingface_hub reads its settings when it is imported."""
+    settings = {"HF_ENDPOINT": address, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    prelude = "from pathlib import Path\nfrom ut_tf.errors import UserError\n"
+    prelude += "from ut_tf.sharing.hub import download, upload\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + code],
+        env={**os.environ, **settings, "HF_TOKEN": "hf_token"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_model_is_uploaded_and_downloaded_without_other_files(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    for name, content in {**FILES, "notes.txt": b"mine"}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    hub = Hub(dict(OTHERS))
+    with serving(hub) as address:
+        code = (
+            f"upload(Path({str(folder)!r}), 'hf://user/model')\nprint(download('hf://user/model'))"
+        )
+        done = _in_process(code, address, tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert hub.files == {**OTHERS, **FILES}
+    fetched = Path(done.stdout.splitlines()[-1])
+    found = {
+        path.relative_to(fetched).as_posix(): path.read_bytes()
+        for path in fetched.rglob("*")
+        if path.is_file()
+    }
+    assert found == FILES
+
+
+def test_a_file_too_large_is_not_fetched_and_a_missing_model_is_one_sentence(
+    tmp_path: Path,
+) -> None:
+    hub = Hub(dict(FILES), sizes={"model.safetensors": 10**12})
+    code = (
+        "for place in ('hf://user/model', 'hf://user/none'):\n"
+        "    try: download(place)\n"
+        "    except UserError as error: print(' '.join(str(error).split()))"
+    )
+    with serving(hub) as address:
+        done = _in_process(code, address, tmp_path)
+    large, missing = done.stdout.splitlines()
+    assert "model.safetensors has 1000000000000 bytes" in large
+    assert hub.fetched == []
+    assert missing.startswith("hf://user/none cannot be downloaded (RepositoryNotFoundError")
+
+
+def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(UserError, match="pip install huggingface_hub"):
+        hub_module.download("hf://user/model")
+    with pytest.raises(UserError, match="expected hf://user/model"):
+        hub_module.download("hf://user/../model")
+
+
+HOSTILE = (
+    "<img/src=x onerror=alert(1)>",
+    '"><script>alert(2)</script>[x](javascript:alert(3))',
+    "a`<b>`| c\n```\n<i>\n# d",
+    "\x1b]0;owned\x07",
+)
+
+
+def test_no_text_becomes_markup(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run", "toy_class")
+    groups = {
+        text: {"feature": "class", "value": text, "examples": 5} for text in (*HOSTILE, "plain")
+    }
+    record = Record(
+        time="2026",
+        problem=run.problem,
+        hparams_set=run.hparams_set,
+        seed=0,
+        checkpoint="best",
+        step=7,
+        split=HOSTILE[1],
+        lengths=(),
+        metrics={"error": 1.0, **{f"error/{text}": 2.0 for text in groups}},
+        intervals={},
+        examples={"": 10},
+        data_note=HOSTILE[1],
+        groups=groups,
+    )
+    append_record(run.output_dir, record)
+    named = dataclasses.replace(
+        run,
+        problem_args={"names": list(HOSTILE), "text": HOSTILE[2]},
+        hparams_set="ut_base",
+        overrides=f"dropout=0.1,{HOSTILE[2]}",
+    )
+    versions = {"tensorflow": HOSTILE[0], HOSTILE[1]: "1"}
+    stored = Stored("x", 7, 10, "float32", license=HOSTILE[2], versions=versions)
+    card = model_card(named, stored)
+    assert "alert(1)" in card
+    front, text = card.split("\n---\n", 1)
+    # JSON's texts, each on its line.
+    assert all(json.loads(line.partition(": ")[2]) for line in front.splitlines()[1:])
+    blocks = re.split(r"^```", text, flags=re.MULTILINE)
+    assert len(blocks) == 7
+    prose = "".join(blocks[::2])
+    assert "<" not in prose
+    assert "](http" in prose  # of ut-tf itself
+    assert prose.count("](") == 1
+    assert not any(ord(sign) < 32 and sign != "\n" for sign in card)
+    assert "\n# d" not in card
+    rows = [line for line in prose.splitlines() if line.startswith("| class")]
+    assert len(rows) == len(groups)
+    assert {line.replace(r"\|", "").count("|") for line in rows} == {4}
+
+
+def told_folders(folder: Path, of: Path) -> list[str]:
+    """The files that name a folder of this machine."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if str(of).encode() in path.read_bytes()]
+
+
+def test_a_saved_model_and_the_summary_of_an_export_tell_no_folder(tmp_path: Path) -> None:
+    run = translation_run(tmp_path, (100,))
+    save_model(run, tmp_path / "saved")
+    assert told_folders(tmp_path / "saved", tmp_path) == []
+    config = json.loads((tmp_path / "saved" / "config.json").read_text())
+    assert config["problem_args"]["source_files"] == ["train.en"]
+    checkpoint = str(run.output_dir / "checkpoints" / "step-00000100")
+    summary = origin(run, checkpoint, 100)
+    assert str(tmp_path) not in json.dumps(summary)
+    assert summary["problem_args"]["source_files"] == ["train.en"]
+    assert summary["checkpoint"] == {"asked": "step-00000100", "step": 100}
+
+
+@pytest.mark.slow
+def test_an_export_tells_no_folder(tmp_path: Path) -> None:
+    run = translation_run(tmp_path, (100,))
+    folder = export_run(run, tmp_path / "export", str(run.output_dir / "checkpoints/step-00000100"))
+    assert told_folders(folder, tmp_path) == []

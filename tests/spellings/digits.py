@@ -25,7 +25,7 @@ DIGITS = Table(
             # Blanks that are not those of ASCII, a mark, a zero-width blank, an accent.
             *("1\u00a02", "1\u30002", "1\u20282", "12\ufeff", "1\u200b2", "1\u03012", "1\x002"),
             *("12<end>", r"\1", "%s", "12 # note", "٫"),
-        ],
+        ]
     },
     reads_targets={"21": ["21", " 21", "2 1", "21\r"], "": ["", "  "], "021": ["021"]},
     refuses_targets={"expected digits": ["2x1", "２１", "2\u00a01", "-21", "<pad>"]},
@@ -69,7 +69,7 @@ SUMS = Table(
                 "1e3+2",
                 "12 plus 3",
             ),
-        ],
+        ]
     },
     reads_targets={"15": ["15", "1 5", " 15 "], "015": ["015"]},
     refuses_targets={"expected digits": ["１５", "1+5", "fifteen", "15.0"]},
@@ -89,7 +89,7 @@ BITS = Table(
         "expected characters of '01'": [
             *("012", "2", "0x1", "-01", "0.1", "0,1", "O1", "l0", "true", "0b01", "01.", "[0,1]"),
             *("０１", "٠١", "01\u00a010", "01\u200b", "0¹", "𝟎𝟏"),
-        ],
+        ]
     },
     reads_targets={"0100": ["0100", "01 00", " 0100"], "010": ["010", "0 10"]},
     refuses_targets={"expected characters of '01'": ["0102", "０１００", "01x0"]},
@@ -123,7 +123,7 @@ BOARDS = Table(
         ],
         "has the digit 1 twice in a row, at row 1 column 1 and row 1 column 4": ["1..1" + "." * 12],
         "has the digit 2 twice in a column, at row 1 column 2 and row 4 column 2": [
-            ".2.. .... .... .2..",
+            ".2.. .... .... .2.."
         ],
         "has the digit 3 twice in a box": ["3....3.........."],
     },
@@ -262,7 +262,7 @@ IDS = Table(
             *("1", "1 3 10", "1 3 10 0 0", "13100", "1 3 11 0", "1 3 -1 0", "1 3 +1 0", "1,3,10,0"),
             *("01 3 10 0", "1 3 1e1 0", "1 3 1.0 0", "1 3 x 0", "1 3 0x1 0", "１ 3 10 0"),
             *("1 3 ١ 0", "1\u00a03 10 0", "[1, 3, 10, 0]", "1 3 10 0²"),
-        ],
+        ]
     },
     reads_targets={"2 3 4 5": ["2 3 4 5", " 2 3  4 5"]},
     refuses_targets={"expected 4 numbers": ["2 3 4", "2 3 4 11", "２ 3 4 5"]},

@@ -43,7 +43,7 @@ PROGRAMS = Table(
                 "j=1;print(j)",
             ),
             *("print(1\t)", "print(1）", "“12”", "print(1\u200b)"),
-        ],
+        ]
     },
     reads_targets={"177": ["177", " 177", "177\r"], "-9": ["-9"], "": ["", " "]},
     refuses_targets={"is no symbol of this problem": ["１77", "1.5", "−9", "1,000"]},

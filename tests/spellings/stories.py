@@ -76,7 +76,7 @@ STORIES = Table(
         (_ONE, _QUESTION): [(_ONE, "Where is Mary?"), ((_ONE,), "where is mary")],
         ("", _QUESTION): [("", "Where is Mary?"), ((), "where is Mary"), ("...", "Where is Mary?")],
         (_ONE, "Where is <unknown>?"): [
-            *((_ONE, f"Where is {word}?") for word in ("Zoe", "Ｍａｒｙ", "Márý", "12", "Maryy")),
+            *((_ONE, f"Where is {word}?") for word in ("Zoe", "Ｍａｒｙ", "Márý", "12", "Maryy"))
         ],
     },
     refuses={

@@ -6,14 +6,22 @@ them. A new codec joins with a table in ``TABLES``.
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
+import sys
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import requests
+import tensorflow as tf
 
+from tests.inference.test_translator import Echo, Oracle
+from tests.serving.python_model import PythonModel, served
 from tests.spellings import digits, programs, stories, subwords, words
 from tests.spellings.table import FEWEST, Example, Spellings, Table, as_example, untrained
 from tests.spellings.ways import (
@@ -28,10 +36,16 @@ from tests.spellings.ways import (
     Ways,
     sentence,
 )
+from ut_tf.bin import query
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.inference.translator import Translator
 from ut_tf.insights.positions import IdCodec
 from ut_tf.problems.agreement.codec import _WordsCodec
+from ut_tf.problems.algorithmic.problem import Algorithmic
+from ut_tf.problems.babi.codec import StoryCodec
+from ut_tf.search.config import DecodeConfig
+from ut_tf.serving.served_model import ServedModel
 
 TABLES = [
     *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS, digits.FACTS, digits.MAZES),
@@ -44,8 +58,8 @@ _ACCURACY, _SHOWN, _FEW = 1e-4, 12, 4
 Way = Callable[[Sequence[Example]], list[Told]]
 
 
-# Symbols and subwords, texts and classes: the others share what reads texts with these.
-QUICK_TABLES = ("digits", "classes")
+# Symbols and subwords, symbols and classes: the others share what reads texts with these.
+QUICK_TABLES = ("bits", "classes")
 
 
 @pytest.mark.parametrize(
@@ -204,3 +218,112 @@ def _is_near(score: float | None, expected: float | None) -> bool:
     if score is None or expected is None:
         return True
     return score == expected or abs(score - expected) < _ACCURACY
+
+
+HALF = "half of a surrogate pair and no character: decode the bytes that it comes from as UTF-8."
+
+
+@pytest.fixture(scope="module")
+def digits_of_no_texts() -> Translator:
+    return Translator(Echo(), Algorithmic("copy").text_codec(Path()), DecodeConfig(beam_size=1))
+
+
+@pytest.fixture(scope="module")
+def stories_of_no_texts(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    folder = tmp_path_factory.mktemp("stories")
+    (folder / "words.txt").write_text("<unknown>\nmary\nleft\nwhere\nis\n")
+    (folder / "answers.txt").write_text("kitchen\nhall\ngarden\nbathroom\n")
+    return Translator(Oracle(), StoryCodec(folder, "facts", 70))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"12", "of the type bytes: expected a text (str), decode it first."),
+        (np.str_, "of the type type: expected a text (str)."),
+        (12, "of the type int: expected a text (str)."),
+        (None, "of the type NoneType: expected a text (str)."),
+        ("1\ud8002", f"with U+D800, {HALF}"),
+        ("12\udcff", f"with U+DCFF, {HALF}"),
+    ],
+)
+def test_inputs_and_targets_that_are_no_texts(
+    digits_of_no_texts: Translator, text: Any, sentence: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        list(digits_of_no_texts.translate([(text,)]))
+    assert str(error.value) == f"an input {sentence}"
+    with pytest.raises(UserError) as error:
+        list(digits_of_no_texts.score(["12"], [text]))
+    assert str(error.value) == f"a target {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("story", "sentence"),
+    [
+        (b"Mary left.", "a story of the type bytes: expected a text (str) or a list of texts, de"),
+        (["Mary left.", b"Mary left."], "a line of story of the type bytes: expected a text (str)"),
+        (["Mary left.", "Mary \udc80"], f"a line of story with U+DC80, {HALF}"),
+        (["Mary left.", ["Mary left."]], "a line of story of the type list: expected a text (str)"),
+        ({"Mary left."}, "a story of the type set: expected a text (str) or a list of texts."),
+    ],
+)
+def test_stories_that_are_no_texts(
+    stories_of_no_texts: Translator, story: Any, sentence: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        list(stories_of_no_texts.translate([(story, "Where is Mary?")]))
+    assert str(error.value).startswith(sentence)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (r'{"instances": ["12", "1\ud8002"]}', "element: 1 of 'instances' list. The text has U+D8"),
+        (r'{"inputs": ["12", "\udcff"]}', "Failed to process 'inputs' of 'inputs' object. The te"),
+        (r'{"inputs": [["12"]]}', 'JSON Value: ["12"] is not of expected type: string'),
+        (r'{"instances": [null]}', "JSON Value: null is not of expected type: string"),
+    ],
+)
+def test_values_of_json_that_are_no_texts(body: str, sentence: str) -> None:
+    def upper(examples: list[dict[str, str]]) -> list[dict[str, Any]]:
+        return [{"outputs": example["inputs"].upper()} for example in examples]
+
+    with served(PythonModel({"serving_default": (["inputs"], upper)})) as server:
+        reply = requests.post(f"{server.address}/v1/models/toy:predict", data=body, timeout=9)
+    assert reply.status_code == 400
+    assert sentence in reply.json()["error"]
+
+
+def test_ids_may_be_those_that_numpy_makes(tmp_path: Path) -> None:
+    for number, table in enumerate(TABLES):
+        codec = untrained(table, tmp_path / str(number), TINY).text_codec()
+        text = next(iter(table.reads_targets), next(iter(table.reads)))
+        ids = codec.encode_targets(tf.constant([*as_example(text)][:1]))
+        ids = tf.maximum(ids, 0)
+        expected = codec.decode(ids).numpy().tolist()
+        for dtype in (np.int64, np.uint16):
+            found = codec.decode(np.array(ids.numpy().tolist()).astype(dtype))
+            assert found.numpy().tolist() == expected, table.name
+
+
+def test_exports_without_errors_of_their_own_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = tf.Module()
+    older.call = tf.function(
+        lambda inputs: {"outputs": tf.strings.upper(inputs), "scores": tf.zeros(tf.shape(inputs))},
+        input_signature=[tf.TensorSpec([None], tf.string, "inputs")],
+    )
+    tf.saved_model.save(older, str(tmp_path / "1"), signatures={"serving_default": older.call})
+    stdin = types.SimpleNamespace(buffer=io.BytesIO(b"a\n\nb\n"), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with served(ServedModel(tmp_path / "1", 1)) as server:
+        url = f"{server.address}/v1/models/toy:predict"
+        for texts in (["a"], ["a", "b"]):
+            reply = requests.post(url, data=json.dumps({"instances": texts}), timeout=9)
+            answers = [{"outputs": text.upper(), "scores": 0.0} for text in texts]
+            assert (reply.status_code, reply.json()) == (200, {"predictions": answers})
+        assert query.main([f"--server={server.address}", "--model_name=toy"]) == 0
+    assert capsys.readouterr() == ("A\n\nB\n", "")

@@ -103,7 +103,7 @@ PASSAGES = Table(
     },
     refuses={
         "expected words in both": [
-            *((_KEYS, ""), ("", _KEYS), (_KEYS, " "), ("\u00a0", _KEYS), (_KEYS, "\u2028")),
+            *((_KEYS, ""), ("", _KEYS), (_KEYS, " "), ("\u00a0", _KEYS), (_KEYS, "\u2028"))
         ]
     },
     reads_targets={
@@ -146,7 +146,7 @@ PARSES = Table(
                 "(s XX )s",
                 "(S zoo )S",
                 "（S XX )S",
-            ),
+            )
         ]
     },
 )

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ut_tf.bin import report
+from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
+from ut_tf.factories import make_hparams
 from ut_tf.tables.html import records_page
 from ut_tf.tables.kept_lines import make_totals
+from ut_tf.tables.kept_tables import KeptTables, written_anew
 from ut_tf.tables.kept_text import as_markdown, render, render_summary
 from ut_tf.tables.layout import Column, SummaryLine, Table, Total
 from ut_tf.tables.layout_files import read_tables
-from ut_tf.tables.record import ResultRecord, keep_records
+from ut_tf.tables.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
+from ut_tf.tables.record import ResultRecord, keep_records, read_records
 from ut_tf.tables.texts import processor_text
 
 SINGLE = Table(
@@ -241,3 +247,163 @@ def test_flags_that_do_not_go_together(
 ) -> None:
     assert report.main(flags) == 2
     assert expected in capsys.readouterr().err
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "results.md",
+    *sorted((ROOT / "docs" / "results").glob("*.md")),
+]
+
+
+@pytest.fixture(scope="module")
+def kept() -> KeptTables:
+    return KeptTables.read(sorted((ROOT / "results").glob("*.jsonl")))
+
+
+def test_sets_that_stand_for_others_are_the_same(kept: KeptTables) -> None:
+    renamed = [
+        (record, kept.layouts[record.table].same_sets[record.trained_recipe])
+        for record in read_records(sorted((ROOT / "results").glob("*.jsonl")))
+        if record.table in kept.layouts
+        and record.trained_recipe in kept.layouts[record.table].same_sets
+    ]
+    assert {todays for _, todays in renamed} == {
+        todays for layout in kept.layouts.values() for todays in layout.same_sets.values()
+    }
+    for record, todays in renamed:
+        then = make_hparams(record.hparams_set, record.overrides)
+        how_often = frozenset({"eval_frequency", "keep_checkpoint_max"})
+        assert not differences(then, make_hparams(todays), ignored=how_often), todays
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_what_the_records_say(page: Path, kept: KeptTables) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == written_anew(text, page.name, kept), "run make results"
+
+
+def test_every_table_of_records_is_on_a_page(kept: KeptTables) -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    sources = {kept.layouts[name].source for name in kept.layouts if f": {name} -->" in shown}
+    assert {record.table for record in kept.records} <= sources
+
+
+def test_records_say_what_their_command_does_and_name_what_is_beside_them(kept: KeptTables) -> None:
+    for record in kept.records:
+        updates = re.search(r"--train_steps=(\d+)", record.command or "")
+        assert record.train_steps == (int(updates[1]) if updates else None)
+        assert record.curve is None or (ROOT / "results" / record.curve).is_file()
+        assert "/tmp" not in record.to_json() and "/home" not in record.to_json()
+
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+ERROR = Column("error", ("error",), digits=(1,))
+
+
+def error_of(
+    task: int, value: float, others: float | None = None, **arguments: object
+) -> ResultRecord:
+    return ResultRecord(
+        table="babi",
+        row="UT",
+        metric="error",
+        value=value,
+        problem=f"babi_qa_task{task}_1k",
+        problem_args=arguments,
+        hparams_set="ut_babi",
+        version="0.5.0",
+        others=others,
+    )
+
+
+def exchanges(record: ResultRecord, **known: dict[int, tuple[int, int]]) -> Overlap:
+    return Overlap.of(record, EXCHANGES, known)
+
+
+def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bound() -> None:
+    plain, some, every = (
+        error_of(17, 40.0),
+        error_of(17, 18.9, exchange_words=True),
+        error_of(4, 0.0),
+    )
+    counted = [exchanges(some, test={17: (273, 1000)}), exchanges(every, test={4: (1000, 1000)})]
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    text = as_markdown(
+        render(table, [plain, some, every], {overlap.key: overlap for overlap in counted})
+    )
+    lines = [line.split(" | ")[1:] for line in text.splitlines()]
+    assert lines[0] == ["error", "known test questions", "error on the others |"]
+    # 189 mistakes among 727 questions are 25.997 %; of task 4 no other question is left.
+    assert lines[2:] == [
+        ["0.0", "1,000 of 1,000", " |"],
+        ["40.0", "", " |"],
+        ["18.9", "273 of 1,000", "at most 26.0 |"],
+    ]
+    none = exchanges(some, test={17: (0, 1000)})
+    text = as_markdown(render(table, [some], {none.key: none}))
+    assert text.endswith("| 18.9 | 0 of 1,000 | 18.9 |")
+    measured = error_of(17, 18.9, others=25.4, exchange_words=True)
+    text = as_markdown(render(table, [measured], {overlap.key: overlap for overlap in counted}))
+    assert text.endswith("| 18.9 | 273 of 1,000 | 25.4 |")
+
+
+def test_other_questions_of_several_tasks_are_counted_together() -> None:
+    record = error_of(17, 5.0, exchange_words=True)
+    overlap = exchanges(record, test={1: (900, 1000), 2: (0, 1000)})
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
+    header, _, line = as_markdown(render(table, [record], {overlap.key: overlap})).splitlines()[:3]
+    # 100 mistakes among 1,100 questions. Were they in task 1, the mean over both would be 50 %.
+    assert header.endswith("| known test questions | error on the others together |")
+    assert line.endswith("| 900 of 2,000 | at most 9.1 |")
+
+
+def test_without_columns_a_note_counts_them_by_task() -> None:
+    record = error_of(17, 18.9, simulated_tasks=17)
+    overlap = Overlap.of(
+        record,
+        SIMULATED,
+        {"test": {3: (0, 1000), 17: (114, 1000)}, "validation": {3: (0, 195), 17: (189, 1000)}},
+    )
+    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,))
+    text = as_markdown(render(table, [record], {overlap.key: overlap}))
+    assert text.splitlines()[-1] == (
+        "† 114 of 2,000 test questions (114 in task 17) and 189 of 1,195 questions for validation"
+        " (189 in task 17) are among the simulated training stories; the error on the others was"
+        " not measured"
+    )
+    shown = render_summary(
+        Table("summary", summary=(SummaryLine("task 17", "babi", ERROR),)),
+        {"babi": table},
+        [record],
+        {overlap.key: overlap},
+    )
+    assert shown.rows[0][3] == (
+        "error 18.9; 114 of 2,000 test questions are among the simulated training stories"
+    )
+
+
+def test_of_every_figure_with_exchanged_words_or_simulated_stories_the_overlap_is_kept() -> None:
+    overlaps = read_overlaps(RESULTS)
+    for record in read_records([RESULTS / "babi.jsonl"]):
+        judged = record.test_problem or record.problem
+        is_other = record.problem.startswith("babi_sim") or {
+            "exchange_words",
+            "simulated_tasks",
+        } & {*record.problem_args}
+        if is_other and judged.startswith("babi_qa"):
+            assert Overlap.key_of(record) in overlaps, "run benchmarks/overlap.py"
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"known": {}}]', "7", "[" * 9999])
+def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "overlap.json").write_text(text)
+    with pytest.raises(UserError, match=r"overlap\.json cannot be read"):
+        read_overlaps(tmp_path)
+
+
+def test_an_overlap_is_read_as_it_was_written(tmp_path: Path) -> None:
+    overlap = exchanges(error_of(4, 0.0, exchange_words=True), test={4: (1000, 1000)})
+    (tmp_path / "overlap.json").write_text(json.dumps([overlap.to_json()]))
+    assert read_overlaps(tmp_path) == {overlap.key: overlap}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import statistics
 import subprocess
 import sys
 from fnmatch import filter as matching
+from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,10 @@ from tests.bin.stub_runs import evaluate, stub_run
 from tests.tables.finished_runs import finished_run
 from tests.tables.report_rows import at_400, ours
 from ut_tf.bin import report
+from ut_tf.metrics.sums import Group, group_title
 from ut_tf.problems.catalogue import PROBLEMS
+from ut_tf.tables.card_tables import parted, statistics_of, tables
+from ut_tf.tables.evaluation_table import figure, metrics_table
 from ut_tf.tables.layout_files import paper_tables
 
 COPY = "algorithmic_copy_decimal40"
@@ -152,3 +158,295 @@ def test_the_paper_s_errors_by_task_have_the_means_of_its_table_1():
         errors = [float(cell) for cell in row.cells]
         assert statistics.fmean(errors) == pytest.approx(float(mean.split()[0]), abs=0.01)
         assert sum(error > 5 for error in errors) == int(mean.split("(")[1].rstrip(")"))
+
+
+SCRIPT = "</script><script>alert(1)</script>"
+IMAGE = '"><img src=x onerror=alert(1)>'
+LINK = r"![x](http://x.example/a)\[y](javascript:alert(1))[z\](javascript:alert(1))"
+ORDER = "\x1b]0;owned\x07\x1b[2J"
+HARMLESS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td"}
+HARMLESS |= {"a", "p", "ul", "li", "code", "figure", "svg", "g", "path", "defs", "use", "clippath"}
+HARMLESS |= {"rect", "metadata", "rdf:rdf", "cc:work", "dc:type", "dc:date", "dc:format", "text"}
+HARMLESS |= {"dc:creator", "cc:agent", "dc:title", "details", "summary", "br"}
+
+
+class Markup(HTMLParser):
+    """The elements of a page, and what its links lead to."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.orders: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name == "href"]
+        self.orders += [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.fixture
+def hostile(runs):
+    """Runs with markup in their folders, sets, problems and models."""
+    names = ["javascript:alert(1)", IMAGE.replace("/", ""), "<script>alert(1)<", f"a{ORDER}b"]
+    for seed, name in enumerate(names):
+        evaluate(stub_run(runs / name, COPY, "ut_algorithmic", seed), {"char_acc": 0.5}, 0.5)
+    for number, text in enumerate((SCRIPT, IMAGE, LINK, f"a|b\n# c{ORDER}")):
+        for problem in (COPY, "unknown"):
+            folder = stub_run(runs / f"{problem}{number}", COPY, "ut_algorithmic")
+            evaluate(folder, {text: 0.5, "length_400/char_acc": 0.5}, 0.5)
+            path = folder / "config.json"
+            config = json.loads(path.read_text())
+            changes = {"hparams_set": text, "overrides": f"dropout=0.1,{text}"}
+            changes["problem"] = text if problem == "unknown" else COPY
+            path.write_text(json.dumps({**config, **changes}))
+    stub_run(runs / f"not evaluated {IMAGE.replace('/', '')}", COPY, "ut_algorithmic", 9)
+    return runs
+
+
+@pytest.mark.usefixtures("hostile")
+def test_a_page_of_html_has_no_element_of_a_name(run_report):
+    html = run_report("--format=html")
+    markup = Markup(html)
+    assert markup.tags <= HARMLESS
+    assert markup.orders == []
+    assert not any(link.lower().startswith(("javascript:", "data:")) for link in markup.links)
+    assert "alert(1)" in html
+
+
+@pytest.mark.usefixtures("hostile")
+def test_markdown_has_neither_elements_nor_further_cells_nor_orders(run_report):
+    text = run_report()
+    assert "alert(1)" in text
+    # What is indented is code, in which nothing is an element.
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]
+    assert "<" not in "".join(prose)
+    assert "![x]&#40;http" in "".join(prose)
+    assert "](" not in "".join(prose)
+    assert not any(ord(sign) < 32 and sign != "\n" for sign in text)
+    assert "\n# c" not in text
+
+
+def test_kept_results_have_no_element_of_a_name(tmp_path):
+    file, page = tmp_path / "results.jsonl", tmp_path / "page.html"
+    finished_run(tmp_path / "run", "babi_qa_task1_1k", {"error": 1.0})
+    assert report.main([str(tmp_path / "run"), f"--record={file}", "--table=babi"]) == 0
+    texts = {"row": IMAGE, "command": SCRIPT, "evaluation": SCRIPT, "curve": "javascript:alert(1)"}
+    texts |= {"version": IMAGE, "commit": SCRIPT, "hparams_set": f"{IMAGE}{LINK}"}
+    line = {**json.loads(file.read_text()), **texts}
+    file.write_text(json.dumps(line) + "\n")
+    assert report.main([str(file), "--format=html", f"--output={page}"]) == 0
+    markup = Markup(page.read_text())
+    assert markup.tags <= HARMLESS
+    assert markup.orders == []
+    assert all(":" not in link for link in markup.links)
+    assert report.main([str(file), f"--output={tmp_path / 'page.md'}"]) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "<" not in text
+    assert "](" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "expected"),
+    [
+        (7.43333, (6.548, 8.427), "7.4 [6.5, 8.4]"),
+        (2.43715, (2.431, 2.444), "2.437 [2.431, 2.444]"),
+        (15210.4, (13480.2, 17160.9), "15210 [13480, 17161]"),
+        (1.0, (1.0, 1.0), "1 [1, 1]"),
+        (0.123456, None, "0.1235"),
+        (4.0, None, "4"),
+        (math.nan, (0.0, 1.0), "-"),
+        (2.0, (1.0, math.inf), "2"),
+    ],
+)
+def test_a_figure_has_the_digits_that_its_interval_supports(value, interval, expected):
+    assert figure(value, interval) == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "title"),
+    [
+        ("supporting_facts", "1", "1 supporting fact"),
+        ("blanks", "9", "9 blanks"),
+        ("task", "3", "task 3"),
+        ("class", "1", "class 1"),
+        ("class", "good", "class good"),
+    ],
+)
+def test_groups_have_titles(feature, value, title):
+    assert group_title(feature, value) == title
+
+
+STORY_METRICS = {
+    "loss": 0.2,
+    "error": 5.0,
+    "ponder_time": 2.5,
+    "ponder_time/question": 5.0,
+    "error/2": 10.0,
+    "ponder_time/2": 2.75,
+    "error/10": 0.0,
+    "ponder_time/10": 2.25,
+    "ponder_time/supporting_facts_1": 2.25,
+    "ponder_time/question/supporting_facts_1": 4.5,
+    "ponder_time/supporting_facts_2": 2.75,
+    "ponder_time/question/supporting_facts_2": 5.5,
+    "mean_error": 5.0,
+}
+STORY_GROUPS = {
+    "2": Group("task", "2", 50),
+    "10": Group("task", "10", 50),
+    "supporting_facts_1": Group("supporting_facts", "1", 50),
+    "supporting_facts_2": Group("supporting_facts", "2", 50),
+}
+
+
+def lines(table: str) -> list[list[str]]:
+    """The cells of each line; two blanks or more part them."""
+    return [
+        [cell.strip() for cell in line.split("  ") if cell.strip()] for line in table.splitlines()
+    ]
+
+
+def test_groups_are_columns_and_nothing_stands_twice():
+    table = metrics_table(
+        STORY_METRICS, {"error": (2.0, 11.0)}, {"": 100}, STORY_GROUPS, ("error",)
+    )
+    assert lines(table) == [
+        ["all", "task 2", "task 10"],
+        ["2 supporting facts", "1 supporting fact"],
+        ["examples", "100", "50", "50"],
+        ["error (%)", "5.0 [2.0, 11.0]", "10", "0"],
+        ["loss (nats)", "0.2"],
+        ["ponder_time (steps)", "2.5", "2.75", "2.25"],
+        ["ponder_time/question (steps)", "5", "5.5", "4.5"],
+    ]
+
+
+def test_groups_of_other_features_with_the_same_figures_stay_apart():
+    metrics, groups = {"error": 5.0, "ponder_time": 6.0, "ponder_time/question": 6.0}, {}
+    for number in ("1", "2"):
+        metrics |= {f"error/{number}": 4.0 + int(number), f"ponder_time/{number}": 6.0}
+        metrics[f"ponder_time/supporting_facts_{number}"] = 6.0
+        metrics[f"ponder_time/question/supporting_facts_{number}"] = 6.0
+        groups[number] = Group("task", number, 50)
+        groups[f"supporting_facts_{number}"] = Group("supporting_facts", number, 50)
+    # Every question takes all steps: nothing tells which task has two facts.
+    table = lines(metrics_table(metrics, {}, {"": 100}, groups))
+    assert table[:2] == [["all", "task 1", "task 2", "1 supporting fact"], ["2 supporting facts"]]
+    assert table[3] == ["error (%)", "5", "5", "6"]
+    assert table[-1] == ["ponder_time/question (steps)", "6", "6"]
+
+
+def test_columns_without_room_stand_below_with_their_rows_named_again():
+    table = metrics_table(STORY_METRICS, {}, {"": 100}, STORY_GROUPS, ("error",), width=60)
+    assert all(len(line) <= 60 for line in table.splitlines())
+    first, second = (lines(part) for part in table.split("\n\n"))
+    assert first[:2] == [["all", "task 2"], ["2 supporting facts"]]
+    assert first[-1] == ["ponder_time/question (steps)", "5", "5.5"]
+    assert second == [
+        ["task 10"],
+        ["1 supporting fact"],
+        ["examples", "50"],
+        ["error (%)", "0"],
+        ["ponder_time (steps)", "2.25"],
+        ["ponder_time/question (steps)", "4.5"],
+    ]
+    # One column is shown however narrow the terminal is.
+    assert "task 10" in metrics_table(STORY_METRICS, {}, {"": 100}, STORY_GROUPS, width=10)
+
+
+def test_sets_are_columns_in_the_order_of_their_lengths():
+    metrics = {
+        f"length_{length}/{name}": value
+        for length in (400, 40)
+        for name, value in (("char_acc", 1.0), ("seq_acc", 0.5))
+    }
+    table = metrics_table(metrics, {}, {"length_400": 20, "length_40": 30}, {}, ("seq_acc",))
+    assert lines(table) == [
+        ["length_40", "length_400"],
+        ["examples", "30", "20"],
+        ["seq_acc", "0.5", "0.5"],
+        ["char_acc", "1", "1"],
+    ]
+
+
+def test_the_ponder_time_of_the_source_stands_in_for_the_encoders():
+    metrics = {"ponder_time": 2.0, "ponder_time/source": 2.0, "ponder_time/target": 3.0}
+    assert lines(metrics_table(metrics)) == [
+        ["ponder_time/source (steps)", "2"],
+        ["ponder_time/target (steps)", "3"],
+    ]
+
+
+def group(feature: str, value: str, examples: int = 500) -> dict[str, Any]:
+    return {"feature": feature, "value": value, "examples": examples}
+
+
+# Task 10 has one supporting fact and task 9 has two, so that both ways of grouping are the same.
+METRICS = {
+    "error": 2.0,
+    "error/10": 1.0,
+    "error/9": 3.0,
+    "mean_error": 2.0,
+    "ponder_time": 2.5,
+    "ponder_time/10": 2.0,
+    "ponder_time/9": 3.0,
+    "ponder_time/supporting_facts_1": 2.0,
+    "ponder_time/supporting_facts_2": 3.0,
+    "ponder_time/question": 4.0,
+    "ponder_time/question/supporting_facts_1": 3.0,
+    "ponder_time/question/supporting_facts_2": 5.0,
+}
+GROUPS = {
+    "9": group("task", "9"),
+    "10": group("task", "10"),
+    "supporting_facts_1": group("supporting_facts", "1"),
+    "supporting_facts_2": group("supporting_facts", "2"),
+}
+
+
+def test_scores_and_pondering_are_each_grouped_in_one_way() -> None:
+    statistics = statistics_of(METRICS, {"error/9": (2.0, 4.125)}, {"": 1000}, GROUPS)
+    scores, pondering = map(tables, parted(statistics))
+    assert scores.split("\n") == [
+        "| metric | figure | 95% interval |",
+        "| --- | --- | --- |",
+        "| `error` | 2 |  |",
+        "",
+        "| group | examples | `error` |",
+        "| --- | --- | --- |",
+        "| task 9 | 500 | 3 [2, 4.125] |",
+        "| task 10 | 500 | 1 |",
+    ]
+    assert pondering.split("\n")[2:] == [
+        "| `ponder_time` | 2.5 |  |",
+        "| `ponder_time/question` | 4 |  |",
+        "",
+        "| group | examples | `ponder_time` | `ponder_time/question` |",
+        "| --- | --- | --- | --- |",
+        "| 1 supporting fact | 500 | 2 | 3 |",
+        "| 2 supporting facts | 500 | 3 | 5 |",
+    ]
+
+
+def test_equal_figures_of_different_meaning_stay() -> None:
+    groups = {"9": group("task", "9", 900), "10": group("task", "10", 100)}
+    metrics = {name: 2.0 for name in METRICS if "supporting" not in name}
+    scores, pondering = map(tables, parted(statistics_of(metrics, {}, {"": 1000}, groups)))
+    # The tasks are of different size: their mean is another figure, though its value is the same.
+    assert "| `error` | 2 |" in scores and "| `mean_error` | 2 |" in scores
+    assert "| task 10 | 100 | 2 |" in pondering
+
+
+def test_sets_keep_their_names_and_the_source_its_time() -> None:
+    metrics = {
+        "length_40/seq_acc": 1.0,
+        "length_40/ponder_time": 3.0,
+        "length_40/ponder_time/source": 3.0,
+        "length_40/ponder_time/source_end": 1.0,
+    }
+    scores, pondering = map(tables, parted(statistics_of(metrics, {}, {"length_40": 10}, {})))
+    assert "| `length_40/seq_acc` | 1 |" in scores
+    assert "`length_40/ponder_time` " not in pondering
+    assert "`length_40/ponder_time/source`" in pondering and "source_end" in pondering

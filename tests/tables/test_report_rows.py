@@ -303,7 +303,7 @@ def test_runs_outside_the_tables_and_runs_to_be_evaluated_are_listed(run_report,
     assert f"{runs}/begun has no checkpoint yet." in text
     others = text.split("## Other runs")[1]
     assert [cell.strip() for cell in others.splitlines()[-1].strip("|").split("|")][:7] == [
-        *("sort_digits", "UT", "ut_tiny", "accuracy", "2", "0.7000", "0.6500"),
+        *("sort_digits", "UT", "ut_tiny", "accuracy", "2", "0.7000", "0.6500")
     ]
 
 

@@ -249,11 +249,9 @@ def test_a_loss_inside_a_loop_trains_as_outside_and_as_in_fit(tmp_path: Path, fo
     assert model.predict_on_batch(FEATURES["inputs"]).shape == (2, 2)
 
 
-@pytest.mark.parametrize("form", [{"num_steps": 2}, {"halting": "basic", "act_max_steps": 2}])
-def test_evaluate_alone_counts_the_losses_in_a_model_of_one_s_own(form: dict[str, Any]) -> None:
-    layer = UniversalTransformerEncoder(
-        hidden_size=8, num_heads=1, transition="priced", act_halting_bias_init=-9.0, **form
-    )
+def test_evaluate_alone_counts_the_losses_in_a_model_of_one_s_own() -> None:
+    halting = {"halting": "basic", "act_max_steps": 2, "act_halting_bias_init": -9.0}
+    layer = UniversalTransformerEncoder(hidden_size=8, num_heads=1, transition="priced", **halting)
     inputs = keras.Input([None, 8])
     model = keras.Model(inputs, layer(inputs))
     model.compile("sgd", "mse", jit_compile=False)
@@ -290,8 +288,8 @@ def test_a_refused_run_leaves_its_directory_free_for_another(tmp_path: Path, hal
     with pytest.raises(UserError, match=r"^Looping adds a loss inside a loop or condition"):
         train(run)
     assert not run.output_dir.exists()
-    # The same directory takes what is offered instead.
-    run = toy_run(tmp_path / "run", "toy_class", **CHANGES, train_steps=1)
+    # The same directory takes another model.
+    run = toy_run(tmp_path / "run", "toy_class", train_steps=1)
     assert train(run).step == 1
 
 

@@ -91,8 +91,7 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     assert not run.output_dir.exists()
     # What it advises is accepted; and what has begun goes on.
     train(
-        toy_run(tmp_path / "run", "toy_copy", **{**changes, "curriculum_start": 3}),
-        train_steps=1,
+        toy_run(tmp_path / "run", "toy_copy", **{**changes, "curriculum_start": 3}), train_steps=1
     )
     assert "curriculum: lengths up to 3 to begin with" in capsys.readouterr().err.splitlines()
     assert train(toy_run(tmp_path / "run", "toy_copy", **changes), train_steps=2).step == 2

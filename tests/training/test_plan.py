@@ -17,13 +17,7 @@ from ut_tf.factories import make_hparams, make_model
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training import plan as plans
-from ut_tf.training.plan import (
-    BatchShape,
-    RandomTraining,
-    graph_flop,
-    largest_batch,
-    make_plan,
-)
+from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop, largest_batch, make_plan
 
 SPEC = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True)
 SMALL = "hidden_size=16,filter_size=24,num_heads=2,num_steps=2"
@@ -74,10 +68,7 @@ SIZES = "hidden_size=32,filter_size=64,num_heads=2"
 
 
 def flop_of(
-    hparams: str,
-    spec: ProblemSpec = ALIGNED,
-    batch: BatchShape = BOARDS,
-    model: str | None = None,
+    hparams: str, spec: ProblemSpec = ALIGNED, batch: BatchShape = BOARDS, model: str | None = None
 ) -> float:
     trained = RandomTraining(
         make_hparams("ut_tiny", hparams, model), spec, tf.distribute.get_strategy()

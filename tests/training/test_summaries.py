@@ -107,9 +107,7 @@ def tracked() -> Tracked:
 def trained(tmp_path_factory: pytest.TempPathFactory, tracked: Tracked) -> Iterator[Run]:
     """A run that was trained with a tracker, without graphs."""
     run = toy_run(
-        tmp_path_factory.mktemp("views") / "run",
-        "toy_digits",
-        model="universal_transformer",
+        tmp_path_factory.mktemp("views") / "run", "toy_digits", model="universal_transformer"
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "wandb", tracked)

@@ -1,6 +1,6 @@
 """Ids and texts of tensor2tensor's SubwordTextEncoder.
 
-tests/data/text/test_tensor2tensor_subwords.py compares ours with them.
+tests/data/text/test_subwords.py compares ours with them.
 
 ::
 

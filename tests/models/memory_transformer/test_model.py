@@ -63,8 +63,7 @@ def run(
 ) -> tuple[Any, Any]:
     context = BlockContext(bias=padding_bias(mask), keep=tf.constant(mask))
     return stack(
-        tf.constant(states),
-        given=StackInputs(tf.constant(mask), signal, context, **options),
+        tf.constant(states), given=StackInputs(tf.constant(mask), signal, context, **options)
     )
 
 

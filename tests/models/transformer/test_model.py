@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
 
@@ -59,21 +58,6 @@ def test_every_layer_has_weights_of_its_own() -> None:
     decoder = 8 * d * d + 2 * d * f + f + d + 3 * 2 * d
     model = Transformer(TransformerConfig(**SMALL, num_layers=4), SEQUENCES)
     assert model.count_params() == 12 * d + 4 * (encoder + decoder)
-
-
-@pytest.mark.slow
-def test_it_learns_to_copy() -> None:
-    keras.utils.set_random_seed(0)
-    digits = np.random.default_rng(0).integers(2, 12, [1200, 3])
-    model = Transformer(
-        TransformerConfig(**{**SMALL, "hidden_size": 32}, num_layers=1, norm="pre"), SEQUENCES
-    )
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(1e-2), loss, metrics=["accuracy"], jit_compile=False)
-    history = model.fit(
-        {"inputs": digits, "targets": digits}, digits, batch_size=100, epochs=8, verbose=0
-    ).history
-    assert history["accuracy"][-1] > 0.9
 
 
 def test_attention_is_given_per_layer() -> None:

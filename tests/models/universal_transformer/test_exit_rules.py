@@ -14,13 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import (
-    CLASSES,
-    INPUTS,
-    LANGUAGE,
-    SPEC,
-    random_model,
-)
+from tests.search.models import CLASSES, INPUTS, LANGUAGE, SPEC, random_model
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.problems.babi.story_reader import DROP, GIVE, MOVE, NEXT, TAKE, TIME, Line, Reader
+from tests.problems.babi.story_reader import Line, Reader
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.simulator.story import Question, StorySize
@@ -29,46 +29,6 @@ from ut_tf.problems.babi.simulator.tasks import (
 from ut_tf.problems.babi.stories import parse_stories
 
 TASKS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
-FAMILY, HOUSE = "Daniel John Mary Sandra", "bathroom bedroom garden hallway kitchen office"
-TOWNSPEOPLE, TOWN = "Bill Fred Julie Mary", "bedroom cinema kitchen office park school"
-OBJECTS = "apple football milk"
-NAMES = {  # of each task: people, rooms, objects
-    **dict.fromkeys((1, 9, 11, 12, 13), (FAMILY, HOUSE, "")),
-    **dict.fromkeys((2, 3, 6, 7, 8), (FAMILY, HOUSE, OBJECTS)),
-    5: ("Bill Fred Jeff Mary", HOUSE, OBJECTS),
-    **dict.fromkeys((10, 14), (TOWNSPEOPLE, TOWN, "")),
-}
-SENTENCES = {  # of each task: how many forms its statements have, and what they look like
-    1: (5, f"P {MOVE}"),
-    2: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
-    3: (21, f"P (?:{MOVE}|{TAKE}(?: there)?|{DROP}(?: there)?)"),
-    5: (20, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?|{GIVE})"),
-    6: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
-    7: (20, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?|{GIVE})"),
-    8: (17, f"P (?:{MOVE}|{TAKE} there|{DROP}(?: there)?)"),
-    9: (8, f"P (?:{MOVE}|is in the R|is not in the R|is no longer in the R)"),
-    10: (7, f"P (?:{MOVE}|is in the R|is either in the R or the R)"),
-    11: (45, f"(?:P|{NEXT} s?he) {MOVE}"),
-    12: (5, f"P and P {MOVE}"),
-    13: (25, f"(?:P and P|{NEXT} they) {MOVE}"),
-    14: (40, f"P {MOVE} {TIME}|{TIME.replace('yest', 'Yest').replace('this', 'This')} P {MOVE}"),
-}
-QUESTIONS = {
-    **{task: {"Where is P?"} for task in (1, 11, 12, 13)},
-    2: {"Where is the O?"},
-    3: {"Where was the O before the R?"},
-    5: {
-        "What did P give to P?",
-        "Who gave the O?",
-        "Who gave the O to P?",
-        "Who received the O?",
-        "Who did P give the O to?",
-    },
-    **{task: {"Is P in the R?"} for task in (6, 9, 10)},
-    7: {"How many objects is P carrying?"},
-    8: {"What is P carrying?"},
-    14: {"Where was P before the R?"},
-}
 
 
 def stories_of(lines: Iterator[str]) -> list[list[Line]]:
@@ -91,32 +51,12 @@ def simulated(task: int, questions: int = 1000) -> list[list[Line]]:
     return stories_of(simulate_lines(task, questions, seed=5))
 
 
-def form(task: int, sentence: str) -> str:
-    for names, mark in zip(NAMES[task], "PRO", strict=True):
-        if names:
-            sentence = re.sub(rf"\b({'|'.join(names.split())})\b", mark, sentence)
-    return sentence
-
-
 def statements(stories: list[list[Line]]) -> list[str]:
     return [line for story in stories for line in story if isinstance(line, str)]
 
 
 def questions(stories: list[list[Line]]) -> list[Question]:
     return [line for story in stories for line in story if isinstance(line, Question)]
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_words_and_sentences_are_those_of_the_task(task: int) -> None:
-    stories = simulated(task)
-    forms = {form(task, sentence) for sentence in statements(stories)}
-    number, pattern = SENTENCES[task]
-    assert all(re.fullmatch(rf"(?:{pattern})\.", sentence) for sentence in forms)
-    assert len(forms) == number
-    assert {form(task, question.text) for question in questions(stories)} == QUESTIONS[task]
-    told = {word.strip(".?") for sentence in statements(stories) for word in sentence.split()}
-    for names in NAMES[task]:
-        assert {*names.split()} <= told
 
 
 def check_answers(story: list[Line]) -> None:
@@ -175,47 +115,6 @@ def test_stories_have_the_size_asked_for(
         sentence for sentence in statements([story]) if not asked & {*re.findall(r"\w+", sentence)}
     ]
     assert len(others) >= distractors
-
-
-def test_some_answers_as_the_official_files_count_and_order_them() -> None:
-    carried = Reader(
-        [
-            "Mary got the milk there.",
-            "Mary took the apple there.",
-            "Mary left the milk.",
-            "Mary got the milk there.",
-        ]
-    )
-    assert carried.answer("What is Mary carrying?") == "milk,apple"
-    lists = [question for question in questions(simulated(8)) if "," in question.answer]
-    assert len(lists) > 10
-    either = [sentence for sentence in statements(simulated(10)) if "either" in sentence]
-    same = sum(len({*re.findall(r"the (\w+)", sentence)}) == 1 for sentence in either)
-    assert 0.1 < same / len(either) < 0.25  # a sixth
-
-
-def test_two_statements_about_one_person_between_questions_are_told_the_later_time_first() -> None:
-    times = ["yesterday", "this morning", "this afternoon", "this evening"]
-    orders = []
-    for story in simulated(14):
-        for before_them, *two, question in zip(
-            story, story[1:], story[2:], story[3:], strict=False
-        ):
-            if isinstance(before_them, Question) and isinstance(question, Question):
-                told = [str(line) for line in two]
-                people = [re.findall("Bill|Fred|Julie|Mary", line) for line in told]
-                if people[0] == people[1]:
-                    orders.append([times.index(re.findall(TIME, line.lower())[0]) for line in told])
-    assert len(orders) > 20
-    assert all(first == second + 1 for first, second in orders)
-
-
-@pytest.mark.parametrize("task", [1, 2, 3, 11, 12, 13, 14])
-def test_no_room_is_the_answer_much_more_often_than_others(task: int) -> None:
-    answers = Counter(question.answer for question in questions(simulated(task)))
-    assert len(answers) == 6
-    # 167 of each are expected, with a deviation of 12 were they independent.
-    assert all(95 < count < 250 for count in answers.values())
 
 
 def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(
@@ -306,6 +205,7 @@ def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
 
 # Of the first 300 questions of each task. Results in results/babi.jsonl were trained or judged on
 # these stories, whose words, forms, answers and distances were compared with the official files'.
+# A new digest needs that comparison again: a test of it would say what these say.
 DIGESTS = (
     "5ced7b28 98cc5e45 cd71ca63 39995d64 37aa712e e61791b5 cdb13d4a"
     " ef742e25 ac4b2565 f0ef8686 edcd9154 a7f21409 f25644ce 22597267"

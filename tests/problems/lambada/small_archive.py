@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ut_tf.problems.lambada.archive import (
-    ARCHIVE,
-    NOVELS_FILE,
-    PASSAGE_FILES,
-    VOCABULARY_FILE,
-)
+from ut_tf.problems.lambada.archive import ARCHIVE, NOVELS_FILE, PASSAGE_FILES, VOCABULARY_FILE
 
 NOVELS = {
     "train-novels/Adventure/a.txt": "he saw zork and zork saw him . the cat sat .\n",

@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
-import ut_tf
-from ut_tf.bin import decoder, exporter, trainer
-from ut_tf.bin import eval as eval_command
+from ut_tf.config.training import TrainingConfig
+from ut_tf.data.text.subword_files import warn_of_other_text
+from ut_tf.data.text.subwords import Subwords, train_subwords
+from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
+from ut_tf.factories import make_problem
 from ut_tf.problems.own_files.classify import ClassifyFiles
-from ut_tf.problems.own_files.labelled_text import LabelledFiles, read_labelled
+from ut_tf.problems.own_files.labelled_text import LabelledFiles, _label, read_labelled
 
 COLOURS = {"warm": "red", "cold": "blue"}
 EXAMPLES = [
@@ -43,11 +47,10 @@ def told(problem: ClassifyFiles, split: str, data: Path, **options: Any) -> list
     codec = problem.text_codec(problem.vocab_files(data)[0].parent)
     examples = list(problem.dataset(split, data, **options).as_numpy_iterator())
     labels = codec.decode(tf.constant([example["targets"] for example in examples]))
-    texts = [codec._texts.decode(tf.constant([example["inputs"]]))[0] for example in examples]
-    return [
-        (label.decode(), text.numpy().decode())
-        for label, text in zip(labels.numpy(), texts, strict=True)
-    ]
+    ids = tf.ragged.constant([example["inputs"].tolist() for example in examples]).to_tensor()
+    texts = codec._texts.decode(ids)
+    pairs = zip(labels.numpy(), texts.numpy(), strict=True)
+    return [(label.decode(), text.decode()) for label, text in pairs]
 
 
 FORMS = {
@@ -193,52 +196,183 @@ def test_a_label_that_was_not_trained_is_told_with_its_line(tmp_path: Path) -> N
         problem_of(tmp_path, dev_source_files=dev).prepare(tmp_path / "data", tmp_path)
 
 
-@pytest.mark.slow
-def test_from_training_to_an_exported_model(
+def read(folder: Path, *lines: str) -> list[tuple[str, str]]:
+    path = folder / "t.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return [example[:2] for example in read_labelled(LabelledFiles((path,)))]
+
+
+def written(text: str, label: str) -> str:
+    return f'{{"text": {text}, "label": {label}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("null", "null"),
+        ('["a", "b"]', "a list"),
+        ("{}", "an object"),
+        ("true", "true"),
+        ("3", "3"),
+        ("NaN", "NaN"),
+        ('"\\ud800"', r'"\\ud800"'),
+        ("[" * 700 + "]" * 700, "a list"),
+    ],
+)
+def test_a_text_is_a_string(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"t\.jsonl, line 2: the text is {told}: expected a text"):
+        read(tmp_path, written('"fine"', '"good"'), written(text, '"good"'))
+
+
+@pytest.mark.parametrize("label", ["null", "[1]", "{}", "1.5", "NaN", "Infinity", "1e999"])
+def test_a_label_is_a_string_a_whole_number_true_or_false(label: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"t\.jsonl, line 1: the label is .*: expected a text, a w"):
+        read(tmp_path, written('"x"', label))
+
+
+def test_whole_numbers_are_one_label_whether_they_have_a_point_or_not(tmp_path: Path) -> None:
+    lines = [written('"x"', label) for label in ("1", "1.0", "-2", "-2.0", "0", "-0.0")]
+    assert [label for _, label in read(tmp_path, *lines)] == ["1", "1", "-2", "-2", "0", "0"]
+    lines = [written('"x"', label) for label in ("true", "false")]
+    assert [label for _, label in read(tmp_path, *lines)] == ["True", "False"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("1", '"1"'), ('"1"', "1.0"), ("true", '"True"'), ("true", "1")]
+)
+def test_labels_that_differ_by_their_type_are_noticed(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"t\.jsonl, line 2: the label .* on line 1 is .*one kind"):
+        read(tmp_path, written('"x"', first), written('"y"', second))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3
+    )
+)
+def test_no_value_becomes_the_text_that_python_writes_for_it(value: Any) -> None:
+    kind, label = _label(json.loads(json.dumps(value)))
+    if isinstance(value, str):
+        assert not kind or label == value
+    elif kind:
+        assert json.loads(label.lower()) == value
+
+
+def test_labels_of_a_table_that_are_one_number_are_noticed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    texts, labels = tmp_path / "texts.txt", tmp_path / "labels.txt"
-    texts.write_text("".join(f"{text}\n" for _, text in EXAMPLES))
-    labels.write_text("".join(f"{label}\n" for label, _ in EXAMPLES))
-    run = f"--output_dir={tmp_path}/run"
-    small = "hidden_size=16,filter_size=16,num_heads=2,num_steps=1,dropout=0.0,word_dropout=0.0"
-    assert (
-        trainer.main(
-            [
-                "--problem=classify_files",
-                "--hparams_set=ut_classify",
-                f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=40,"
-                # An epoch of one batch would cost more than its update.
-                "batch_size=256",
-                f"--source_files={texts}",
-                f"--target_files={labels}",
-                f"--data_dir={tmp_path}/data",
-                run,
-            ]
+    rows = [f"text {n},{label}\n" for n in range(4) for label in ("1", "1.0", "2")]
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
+    ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
+    assert "t.csv: the labels '1' and '1.0' are one number, but two" in capsys.readouterr().err
+
+
+def test_labels_that_stand_for_none_are_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"text {n},{label}\n" for n in range(4) for label in ("good", "nan", "none")]
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
+    ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
+    told = capsys.readouterr().err
+    assert "t.csv: 4 texts of the class 'nan', which programs write where there is no" in told
+    assert "'none'" not in told
+
+
+@pytest.mark.parametrize("name", ["classify_files", "lm_files"])
+def test_a_small_text_has_fewer_subwords_than_were_asked_for_and_a_line_says_so(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{label}\tthe {label} number {n}" for n in range(50) for label in ("red", "blue")]
+    (tmp_path / "own.tsv").write_text("\n".join(lines))
+    arguments = {"source_files": [str(tmp_path / "own.tsv")]}
+    problem = make_problem(name, arguments, TrainingConfig(vocab_size=5000))
+    problem.prepare(tmp_path / "data", tmp_path)
+    spec = problem.spec(tmp_path / "data")
+    size = max(spec.input_vocab_size, spec.target_vocab_size)
+    assert 256 < size < 5000
+    told = f"{name}: the vocabulary has {size} subwords instead of 5,000"
+    assert capsys.readouterr().err.count(told) == 1
+
+
+FILES = {
+    "classify_files": lambda n: f"{'even' if n % 2 == 0 else 'odd'}\tthe number {n * 7919}\n",
+    "lm_files": lambda n: f"the number {n * 7919} of many\n",
+    "translate_files": lambda n: f"the number {n * 7919}\tdie Zahl {n * 7919}\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_vocabulary_of_a_new_run_follows_the_size_of_its_text(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own.tsv").write_text("".join(map(FILES[name], range(300))))
+    folders = []
+    arguments = {"source_files": [str(tmp_path / "own.tsv")]}
+    # Of a run of version 0.4, of a new run, and of a new one in the way of 0.4.
+    former = {"fit_vocabulary": False, "disjoint_splits": False}
+    for version, more in ((1, {}), (2, {}), (2, former)):
+        training = TrainingConfig(vocab_size=5000)
+        problem = make_problem(name, {**arguments, **more}, training, version)
+        problem.prepare(tmp_path / "data", tmp_path)
+        (path,) = (
+            path for path in problem.vocab_files(tmp_path / "data") if path.suffix == ".model"
         )
-        == 0
-    )
-    capsys.readouterr()
-    assert eval_command.main([run]) == 0
-    metrics = json.loads(capsys.readouterr().out)
-    assert {name: metrics[name] for name in ("error", "error/cold", "error/warm")} == {
-        "error": 0.0,
-        "error/cold": 0.0,
-        "error/warm": 0.0,
-    }
-    (tmp_path / "new.txt").write_text("a red one\nthe blue\n")
-    answers = tmp_path / "answers"
-    decode = [run, f"--decode_from_file={tmp_path}/new.txt", f"--decode_to_file={answers}"]
-    assert decoder.main(decode) == 0
-    assert answers.read_text() == "warm\ncold\n"
-    export = [run, f"--export_dir={tmp_path}/exported", "--signatures=serving_default"]
-    assert exporter.main([*export, "--nowarmup"]) == 0
-    served = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["serving_default"]
-    answer = served(inputs=tf.constant(["red", "blue number"]))
-    assert answer["outputs"].numpy().tolist() == [b"warm", b"cold"]
-    assert (answer["probability"].numpy() > 0.5).all()
-    _, first, second = ut_tf.inspect_run(
-        ut_tf.Run.load(tmp_path / "run"), "a red one", examples=2, to_file=tmp_path / "think.html"
-    )["examples"]
-    assert {first["group"], second["group"]} == {"class cold", "class warm"}
-    assert first["thoughts"][0]["correct"] and second["thoughts"][0]["correct"]
+        folders.append((path.parent, Subwords(path.read_bytes()).size))
+    assert folders[0] == folders[2] != folders[1]
+    characters = sum(len(FILES[name](n)) for n in range(300))
+    assert folders[1][1] <= 259 + 60 + characters // 100 < folders[0][1]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_text_may_be_read_by_its_characters(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.tsv").write_text("".join(map(FILES[name], range(100))))
+    training = TrainingConfig(vocab_size=5000, subword_model="char")
+    problem = make_problem(name, {"source_files": [str(tmp_path / "own.tsv")]}, training)
+    problem.prepare(tmp_path / "data", tmp_path)
+    assert "too small" not in capsys.readouterr().err
+    (path,) = (path for path in problem.vocab_files(tmp_path / "data") if path.suffix == ".model")
+    subwords = Subwords(path.read_bytes())
+    assert len(subwords.encode(["12 number"])[0]) == len("▁12▁number") + 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_vocabulary_that_was_made_for_other_text_is_noticed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    english = [f"the number {n} of many words" for n in range(50)]
+    (tmp_path / "english.model").write_bytes(train_subwords(english, 330, exact=False))
+    greek = {
+        "classify_files": lambda n: f"{n % 2}\tο αριθμός {n} από πολλούς\n",
+        "lm_files": lambda n: f"ο αριθμός {n} από πολλούς\n",
+        "translate_files": lambda n: f"the number {n} of words\tο αριθμός {n} από πολλούς\n",
+    }[name]
+    for write, is_other in ((FILES[name], False), (greek, True)):
+        (tmp_path / "own.tsv").write_text("".join(map(write, range(60))))
+        arguments = {
+            "source_files": [str(tmp_path / "own.tsv")],
+            "vocab_file": str(tmp_path / "english.model"),
+        }
+        make_problem(name, arguments).prepare(tmp_path / f"data{is_other}", tmp_path)
+        told = capsys.readouterr().err
+        assert (
+            "are single bytes or unknown: the vocabulary was made for other" in told
+        ) == is_other
+        if name == "translate_files" and is_other:
+            assert "the targets for train of translate_files" in told
+            assert "the sources for" not in told
+
+
+def test_a_vocabulary_of_tensor2tensor_that_was_made_for_other_text_is_noticed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    letters = [*"\\_u;0123456789abcdefghijklmnopqrstvwxyz", "the_", "number_"]
+    lines = ["'<pad>'", "'<EOS>'", *(f"'{letter}'" for letter in letters)]
+    subwords = Tensor2TensorSubwords("\n".join(lines).encode())
+    for text, is_other in (("the number", False), ("ο αριθμός", True)):
+        ids = np.array(subwords.encode([text])[0])
+        warn_of_other_text(subwords, ids, "a text")
+        assert ("of the symbols of a text" in capsys.readouterr().err) == is_other

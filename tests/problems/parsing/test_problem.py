@@ -11,9 +11,12 @@ from typing import Literal
 
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ut_tf import registry
 from ut_tf.errors import UserError
+from ut_tf.problems.parsing.alignment import align
 from ut_tf.problems.parsing.codec import kinds_of_words
 from ut_tf.problems.parsing.files import find_treebank, read_tree_files, split_treebank
 from ut_tf.problems.parsing.problem import Parsing
@@ -356,10 +359,9 @@ def test_from_files_to_examples_and_back(
     )
     assert codec.decode(example["targets"][tf.newaxis]).numpy().tolist() == [written.encode()]
     assert problem.text_metrics([written] * 4, references)["f1"] == 100.0
-    assert [one.split for one in problem.evaluation_sets()] == [
-        "validation",
-        "validation",
-    ], "no test trees were named"
+    assert [one.split for one in problem.evaluation_sets()] == ["validation", "validation"], (
+        "no test trees were named"
+    )
     assert problem.data_note(data) == "your own trees"
     lines = ["(NP XX XX )NP", "( (S (NP-SBJ (NN a)) (VP (VB b))))"]
     made = "(S (NP a )NP (VP b )VP )S" if leaves == "words" else "(S (NP XX )NP (VP XX )VP )S"
@@ -440,3 +442,38 @@ def test_the_sample_of_the_penn_treebank() -> None:
     assert sum(sizes) == 3914
     for tree in splits.test[::8]:
         assert compare(" ".join(linearise(tree)), str(tree))[3:] == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("written", "words", "expected"),
+    [
+        ("the cat sat", "the cat sat", [[0], [1], [2]]),
+        (
+            "the cat cat sat",
+            "the cat sat .",
+            [[0], [1], [], [2]],
+        ),  # Written twice; the last word is left over.
+        (
+            "the sat",
+            "the big cat sat",
+            [[0], [1, 2, 3]],
+        ),  # What is left out stands before the next one.
+        ("a cat sat", "the cat sat", [[0], [1], [2]]),  # Another word in its place.
+        ("<A> said <A>", "Vinken said so", [[0], [1], [2]]),
+        ("XX XX XX", "it works", [[0], [1], []]),
+        ("XX", "it works", [[0]]),
+        ("", "it works", []),
+    ],
+)
+def test_by_hand(written: str, words: str, expected: list[list[int]]) -> None:
+    assert align(written.split(), words.split()) == expected
+
+
+@given(st.lists(st.sampled_from("abcX")), st.lists(st.sampled_from("abc")))
+def test_places_are_in_order_and_a_beginning_of_all(written: list[str], words: list[str]) -> None:
+    places = [
+        place
+        for found in align(["XX" if one == "X" else one for one in written], words)
+        for place in found
+    ]
+    assert places == list(range(len(places)))
