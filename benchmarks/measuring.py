@@ -10,8 +10,6 @@
 Times of machines with different flags of the processor cannot be compared.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json
@@ -47,7 +45,7 @@ class Machine:
     repetitions: int
 
     @classmethod
-    def now(cls, kinds: Sequence[str], repetitions: int) -> Machine:
+    def now(cls, kinds: Sequence[str], repetitions: int) -> "Machine":
         """The machine before a measurement, with a warning on standard error where others are at
         work.
 
@@ -64,7 +62,7 @@ class Machine:
             )
         return cls(load, machine_peaks(kinds, repetitions) if repetitions else {}, repetitions)
 
-    def with_peaks_again(self) -> Machine:
+    def with_peaks_again(self) -> "Machine":
         """The machine with the better of its peaks and those of now."""
         if not self.peaks:
             return self

@@ -11,8 +11,6 @@ the library and train on batches of the same pipeline, held in memory. The last 
 all numbers; they mean something on an idle machine only.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses
@@ -79,7 +77,7 @@ class Measurement:
     def flop_per_second(self) -> float:
         return self.flop / self.seconds
 
-    def __add__(self, later: Measurement) -> Measurement:
+    def __add__(self, later: "Measurement") -> "Measurement":
         """Both together; the loss is the later one's."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "loss"]
         sums = {name: getattr(self, name) + getattr(later, name) for name in names}

@@ -9,8 +9,6 @@
 A peer's process waits while others are measured.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess
@@ -142,7 +140,7 @@ class Peer:
             )
             self._read()
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> "Peer":
         return self
 
     def __exit__(self, *_: Any) -> None:

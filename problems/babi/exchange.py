@@ -16,8 +16,6 @@ ones stay opposite. Words that a task knows something of stay: times of the day,
 fulfils them, boxes that go into one another.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +45,7 @@ class Kind:
     things: tuple[tuple[str, ...], ...]
     orders: tuple[tuple[int, ...], ...] = ()
 
-    def known(self, words: Collection[str], answers: Collection[str]) -> Kind:
+    def known(self, words: Collection[str], answers: Collection[str]) -> "Kind":
         """The kind without the things whose first form is no word or of which another form is
         neither a word nor in an answer; without any, where it has orders, which are those of all
         its things.

@@ -7,8 +7,6 @@ again can be guessed. A passage for reading ends with the last word of a sentenc
 the sentences before that one, as few as make fifty words, as in LAMBADA itself.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +49,7 @@ class _Kinds:
     guessed: Flags
 
     @classmethod
-    def of(cls, words: list[str]) -> _Kinds:
+    def of(cls, words: list[str]) -> "_Kinds":
         """The kinds of `words`, symbols from FIRST_SYMBOL_ID on."""
         ends, closings = (
             FIRST_SYMBOL_ID
@@ -88,11 +86,11 @@ class Passages:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def taken(self, numbers: npt.NDArray[Any]) -> Passages:
+    def taken(self, numbers: npt.NDArray[Any]) -> "Passages":
         """The passages with these numbers."""
         return Passages(self.starts[numbers], self.questions[numbers], self.answers[numbers])
 
-    def moved(self, by: Any) -> Passages:
+    def moved(self, by: Any) -> "Passages":
         """The passages at places that are larger by a number, or by one for each passage."""
         return Passages(self.starts + by, self.questions + by, self.answers + by)
 

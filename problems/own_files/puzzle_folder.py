@@ -15,8 +15,6 @@ does not count. Where the input is their padding as well, that is 0, too, and no
 them.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping
@@ -69,7 +67,7 @@ class Description:
     num_puzzle_identifiers: int
 
     @classmethod
-    def read(cls, path: Path) -> Description:
+    def read(cls, path: Path) -> "Description":
         """The description in a file.
 
         Raises:
@@ -110,7 +108,7 @@ class Part:
     group_indices: Array
 
     @classmethod
-    def read(cls, folder: Path) -> Part:
+    def read(cls, folder: Path) -> "Part":
         """The part in a folder.
 
         Raises:
@@ -274,7 +272,7 @@ class PuzzleFolder(Problem):
 
         return ExampleTable(np.full(len(numbers), seq_len, np.int32), batch, is_padded=True)
 
-    def text_codec(self, vocab_dir: Path) -> NumbersCodec:
+    def text_codec(self, vocab_dir: Path) -> "NumbersCodec":
         """The codec of their ids."""
         return NumbersCodec(Description.read(vocab_dir / DESCRIPTION_FILE), self._board)
 

@@ -11,8 +11,6 @@ The sequence is that of Vinyals et al. (arXiv 1412.7449), with all parts of spee
 the words instead of XX.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +31,10 @@ class Tree:
     """A constituent with its children, or a leaf: a word and, as its label, the part of speech."""
 
     label: str
-    children: tuple[Tree, ...] = ()
+    children: "tuple[Tree, ...]" = ()
     word: str = ""
 
-    def leaves(self) -> list[Tree]:
+    def leaves(self) -> "list[Tree]":
         """The leaves from left to right."""
         return (
             [leaf for child in self.children for leaf in child.leaves()]

@@ -1,7 +1,5 @@
 """One pass over an evaluation set at many depths: each batch goes on from depth to depth."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -43,7 +41,7 @@ class Seen:
     lost: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: Seen) -> Self:
+    def __add__(self, other: "Seen") -> Self:
         names = [field.name for field in fields(self)]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 

@@ -1,7 +1,5 @@
 """The result of an evaluation: figures, how sure they are, and of how many examples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -31,7 +29,7 @@ class Measurement:
     signatures: dict[str, str] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
 
-    def prefixed(self, name: str) -> Measurement:
+    def prefixed(self, name: str) -> "Measurement":
         """The same with the name of the set before each metric's; `name` may be empty."""
         if not name:
             return self

@@ -11,8 +11,6 @@ With F the attention or the transition, s the residual scale and N, N' norms of 
 Where sums leave the block as they are (pre, peri), one more norm follows the recurrence.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import keras
@@ -62,7 +60,7 @@ class BlockContext(NamedTuple):
     value_shift: Any = None
     active: ActivePositions | None = None
 
-    def of_part(self, number: int) -> BlockContext:
+    def of_part(self, number: int) -> "BlockContext":
         """The context of one of several parts, where keys and values of the memory are lists of one
         entry per part.
         """

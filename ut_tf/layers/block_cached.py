@@ -5,8 +5,6 @@ positions.
 positions read, so that a hypothesis that has halted leaves out the second.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ut_tf.layers.active_positions import ActivePositions
@@ -32,7 +30,7 @@ class PositionContext(NamedTuple):
     logit_scale: Any = None
     memory: dict[str, Any] | None = None
 
-    def of_part(self, number: int) -> PositionContext:
+    def of_part(self, number: int) -> "PositionContext":
         """The context of one of several parts, where keys and values of the memory are lists of one
         entry per part.
         """

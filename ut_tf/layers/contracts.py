@@ -10,8 +10,6 @@ A ``Stack`` is a Keras layer between embedder and head: ``LayerStack``, ``Recurr
 ``Block`` or ``BlockSequence``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -73,7 +71,7 @@ class StackInputs:
     keys: Any = None
     feedback: Callable[[Any], Any] | None = None
 
-    def replace(self, **fields: Any) -> StackInputs:
+    def replace(self, **fields: Any) -> "StackInputs":
         """Returns the same with other values of some fields."""
         return dataclasses.replace(self, **fields)
 

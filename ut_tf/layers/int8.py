@@ -10,8 +10,6 @@ sums are exact, in int32. TensorFlow packs a constant kernel once for all produc
 become a constant in the graph where the product is, so they are numpy arrays until then.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +39,7 @@ class Int8Kernel(NamedTuple):
     shift: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, kernel: npt.NDArray[np.float32]) -> Int8Kernel:
+    def of(cls, kernel: npt.NDArray[np.float32]) -> "Int8Kernel":
         """The nearest one to a kernel [inputs, units]."""
         scale = np.abs(kernel).max(0) / _LEVELS
         levels = np.rint(kernel / np.where(scale > 0, scale, 1)).astype(np.int8)

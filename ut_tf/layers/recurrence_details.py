@@ -2,8 +2,6 @@
 view of a step that an observer gets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -57,7 +55,7 @@ class RecurrenceDetails(NamedTuple):
     q_values: Any = None
     step_scores: Any = None
 
-    def from_position(self, first: int) -> RecurrenceDetails:
+    def from_position(self, first: int) -> "RecurrenceDetails":
         """Returns the record of the positions from `first` on; attention weights and carry remain
         those of all.
         """

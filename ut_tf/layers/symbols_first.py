@@ -12,8 +12,6 @@ symbols with padding at the end, bit by bit. Where padding is at the end already
 through as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,7 +63,7 @@ class SymbolsFirst:
     def details(
         self,
         details: RecurrenceDetails,
-        memory: SymbolsFirst | None = None,
+        memory: "SymbolsFirst | None" = None,
         queries_are_positions: bool = True,
     ) -> RecurrenceDetails:
         """Details of the packed symbols, where these stood.
@@ -86,7 +84,7 @@ class SymbolsFirst:
             **dict(zip(given, values, strict=True)),
         )
 
-    def observer(self, observer: Observer | None, memory: SymbolsFirst | None) -> Observer | None:
+    def observer(self, observer: Observer | None, memory: "SymbolsFirst | None") -> Observer | None:
         """An observer that passes views of the packed symbols on, where these stood."""
         if observer is None:
             return None
@@ -125,7 +123,7 @@ class SymbolsFirst:
         gathered = tf.gather(tf.transpose(values, order), index, batch_dims=1)
         return tf.transpose(gathered, [order.index(dimension) for dimension in range(len(order))])
 
-    def _weights(self, weights: Any, keys: SymbolsFirst | None, by_position: bool) -> Any:
+    def _weights(self, weights: Any, keys: "SymbolsFirst | None", by_position: bool) -> Any:
         """Attention weights [..., batch, num_heads, queries, keys]."""
         if weights is None:
             return None

@@ -13,8 +13,6 @@ class or word, an encoder and a classifier or pointer; without inputs, a decoder
 model).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -424,6 +422,6 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> EncoderDecoder:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "EncoderDecoder":
         del custom_objects
         return cls(**config)

@@ -1,7 +1,5 @@
 """The parts of an ``EncoderDecoder``: the methods of encoders and decoders, and their results."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -40,7 +38,7 @@ class ModelDetails(NamedTuple):
         """Those of the stack that is answered from."""
         return self.encoder if self.decoder is None else self.decoder
 
-    def with_step_scores(self, scores: tuple[Any, ...]) -> ModelDetails:
+    def with_step_scores(self, scores: tuple[Any, ...]) -> "ModelDetails":
         """Returns the details with the ``step_scores`` of the stack that is answered from."""
         assert self.answered is not None
         part = self.answered._replace(step_scores=scores)

@@ -10,8 +10,6 @@ scores like any other symbols. It is stronger than the rules for ends, not than 
 what a prefix has beyond that is cut off.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -35,7 +33,7 @@ class Bounds(NamedTuple):
     forced: bool = False
 
     @classmethod
-    def of(cls, features: dict[str, Any], batch_size: Any, config: DecodeConfig) -> Bounds:
+    def of(cls, features: dict[str, Any], batch_size: Any, config: DecodeConfig) -> "Bounds":
         """The bounds that `config` sets for outputs of `features`."""
         if config.force_length:
             return cls(tf.fill([batch_size], config.force_length), config.force_length, True)

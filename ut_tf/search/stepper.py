@@ -12,8 +12,6 @@ Example::
     cache = stepper.resize(cache, kept, capacity)  # fewer examples, room for more positions
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf
@@ -26,7 +24,7 @@ from ut_tf.symbols import END_ID
 
 def make_stepper(
     model: DecoderModel | Ensemble, beam_size: int, incremental: bool | None = None
-) -> IncrementalStepper | PrefixStepper | EnsembleStepper:
+) -> "IncrementalStepper | PrefixStepper | EnsembleStepper":
     """The stepper of a model.
 
     Args:
@@ -94,7 +92,7 @@ class CopyingStepper:
     beam_size = 1
 
     def __init__(
-        self, stepper: IncrementalStepper | PrefixStepper | EnsembleStepper, copies: int
+        self, stepper: "IncrementalStepper | PrefixStepper | EnsembleStepper", copies: int
     ) -> None:
         assert stepper.beam_size == 1
         self.copies = copies

@@ -6,8 +6,6 @@ batch, and the model is called once. Nothing waits for a batch to fill: batches 
 while the model is busy. A request larger than a batch is cut into several. Needs no TensorFlow.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -93,7 +91,7 @@ class Batcher:
                 piece.result.cancel()
         return _without_padding(_join(results))
 
-    def _cut(self, model: Model, signature: str, columns: Columns) -> list[_Piece]:
+    def _cut(self, model: Model, signature: str, columns: Columns) -> "list[_Piece]":
         size = len(next(iter(columns.values())))
         if size > self.max_waiting:
             raise HTTPException(
@@ -126,7 +124,7 @@ class Batcher:
         self._running.discard(call)
         self._begin_calls()
 
-    def _next_batch(self) -> list[_Piece]:
+    def _next_batch(self) -> "list[_Piece]":
         """The pieces of the next call, which leave the queue; none: nobody waits."""
         batch: list[_Piece] = []
         rest: deque[_Piece] = deque()
@@ -156,7 +154,7 @@ class _Piece:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def joins(self, other: _Piece) -> bool:
+    def joins(self, other: "_Piece") -> bool:
         return self.model is other.model and self.signature == other.signature
 
 

@@ -1,7 +1,5 @@
 """The newest version in a folder: a new one takes the place of the old one without interruption."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +43,7 @@ class NewestVersion:
         self._failed: tuple[int, _Files] | None = None
         self._thread = threading.Thread(target=self._watch, name="versions", daemon=True)
 
-    def __enter__(self) -> NewestVersion:
+    def __enter__(self) -> "NewestVersion":
         self._thread.start()
         return self
 

@@ -11,8 +11,6 @@ test data. The figures of several problems are joined (their mean, or how many a
 the best seeds' for ``best``, each seed's for ``mean`` and ``deviation``.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics
@@ -45,7 +43,7 @@ class Figure:
     interval: Interval | None = None
     others: float | None = None
 
-    def as_accuracy(self) -> Figure:
+    def as_accuracy(self) -> "Figure":
         """The accuracy, of an error in percent."""
         if self.value is None:
             return self

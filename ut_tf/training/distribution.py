@@ -7,8 +7,6 @@ all of them must see the same output directory. The first worker (the chief) alo
 evaluates.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -39,7 +37,7 @@ _NO_GPU = "no GPU found; GPUs need pip install 'tensorflow[and-cuda]'"
 
 
 @contextlib.contextmanager
-def lost_workers_named(workers: Workers) -> Iterator[None]:
+def lost_workers_named(workers: "Workers") -> Iterator[None]:
     """Turns TensorFlow's error after the loss of another worker into one sentence.
 
     Args:
@@ -57,7 +55,7 @@ def lost_workers_named(workers: Workers) -> Iterator[None]:
         ) from error
 
 
-def _lost_worker(workers: Workers, error: Exception) -> str:
+def _lost_worker(workers: "Workers", error: Exception) -> str:
     """Returns the lost worker; of several, the one that TensorFlow names."""
     others = [number for number in range(workers.count) if number != workers.index]
     named = {int(number) for number in re.findall(r"task:(\d{1,9})", str(error))} & {*others}
@@ -231,7 +229,7 @@ def _multi_worker_strategy() -> Any:
         ) from error
 
 
-def check_same_precision(workers: Workers, policy: str) -> None:
+def check_same_precision(workers: "Workers", policy: str) -> None:
     """Raises UserError where some workers train in float32 and others do not: each chooses by its
     own processor. Waits for all of them.
     """
@@ -259,7 +257,7 @@ class Workers:
     index: int
 
     @classmethod
-    def of(cls, strategy: Any) -> Workers:
+    def of(cls, strategy: Any) -> "Workers":
         """The place of this process under `strategy`."""
         resolver = strategy.cluster_resolver
         if resolver is None or not resolver.cluster_spec():

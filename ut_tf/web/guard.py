@@ -2,8 +2,6 @@
 a log of requests, and numbers for Prometheus.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars
@@ -109,7 +107,7 @@ class Guard:
             if not timeout.expired():
                 timeout.reschedule(min(timeout.when() or self.latest, self.latest))
 
-    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+    async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
         try:
             exchange.size = self._size_of_body(scope)
             with self._take(exchange.size):

@@ -12,8 +12,6 @@ another; lengths say where one ends. They take two bytes each where the vocabula
 million pairs of 30 subwords are half a gigabyte.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +43,7 @@ class Side:
         return np.cumsum(self.lengths, dtype=np.int64) - self.lengths
 
     @classmethod
-    def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> Side:
+    def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> "Side":
         """The side with these sequences of ids."""
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences))
         ids = np.fromiter(
@@ -67,7 +65,7 @@ class PairIds:
     def __iter__(self) -> Iterator[Side]:
         return iter((self.sources, self.targets))
 
-    def reversed(self) -> PairIds:
+    def reversed(self) -> "PairIds":
         """The pairs of the other direction."""
         return PairIds(self.targets, self.sources)
 

@@ -6,8 +6,6 @@ Where the block projects the states as they are (post-norm), W (h + P) = W h + W
 Where a norm comes first (pre-norm), keys and values of all positions are computed at every step.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -74,7 +72,7 @@ class Rows(NamedTuple):
     carry: Carry
     kept: Any
 
-    def part(self, condition: Any) -> tuple[Rows, Rows]:
+    def part(self, condition: Any) -> "tuple[Rows, Rows]":
         """Returns the rows with a false `condition`, bool [rows], and those with a true one."""
 
         def parted() -> tuple[Rows, Rows]:
@@ -107,7 +105,7 @@ class Records(NamedTuple):
     outputs: Any
     records: Any
 
-    def with_halted(self, number: Any, depth: Depth, rows: Rows) -> Records:
+    def with_halted(self, number: Any, depth: Depth, rows: Rows) -> "Records":
         """Returns the records with the rows that halted, as entry `number`."""
         records = self.records
         if records != ():
@@ -230,7 +228,7 @@ class CompactLoop:
         )
 
 
-def _keys(step: RecurrentStep, given: LoopInputs, rotation: Any) -> CachedKeys | RecomputedKeys:
+def _keys(step: RecurrentStep, given: LoopInputs, rotation: Any) -> "CachedKeys | RecomputedKeys":
     block, coordinates = step.block, step.coordinates
     assert isinstance(block, Block)
     # A norm of h + P is not the sum of anything of h and of P.

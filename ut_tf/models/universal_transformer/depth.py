@@ -13,8 +13,6 @@ What a depth keeps has the positions in front, [batch, length, ...]: a loop over
 active positions, or over one new position, keeps it as [rows, ...].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -52,7 +50,7 @@ class Depth:
         self.bound = bound
         self.final_state = final_state
 
-    def bounded(self, bound: Any) -> Depth:
+    def bounded(self, bound: Any) -> "Depth":
         """Returns the same way to stop with another bound, which records no probabilities."""
         return Depth(bound, self.final_state)
 
@@ -238,7 +236,7 @@ class UntilHalted(Depth):
         self.layers = (halting,)
         self.keeps_probabilities = keeps_probabilities
 
-    def bounded(self, bound: Any) -> UntilHalted:
+    def bounded(self, bound: Any) -> "UntilHalted":
         return UntilHalted(self.halting, bound, keeps_probabilities=False)
 
     def start(self, carry: Carry, counted: Any) -> Pondering:
@@ -353,7 +351,7 @@ class EarlyExit(Depth):
         self.rule = rule
         self.head = head
 
-    def bounded(self, bound: Any) -> EarlyExit:
+    def bounded(self, bound: Any) -> "EarlyExit":
         return EarlyExit(self.depth.bounded(bound), self.rule, self.head)
 
     def start(self, carry: Carry, counted: Any) -> Exiting:

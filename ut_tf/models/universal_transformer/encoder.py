@@ -11,8 +11,6 @@ How it is used::
     model = keras.Model(ids, label)
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar
 
@@ -196,7 +194,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         return {**super().get_config(), **own}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> UniversalTransformerEncoder:
+    def from_config(cls, config: dict[str, Any]) -> "UniversalTransformerEncoder":
         return cls(**config)
 
 
