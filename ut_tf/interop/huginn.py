@@ -13,7 +13,7 @@ the model counts its symbols in another way (``Huginn.symbols``).
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from ut_tf.interop.named_weights import NamedWeights
 from ut_tf.interop.source import Source
 from ut_tf.interop.weights_file import weights_file
 from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
+from ut_tf.loading import read_yaml
 from ut_tf.models.interfaces import CallOptions
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
@@ -35,40 +36,9 @@ from ut_tf.problem_spec import ProblemSpec
 Array = npt.NDArray[Any]
 
 _PREFIXES = ("_orig_mod.", "model.")
-_REQUIRED = (
-    "n_embd",
-    "n_heads",
-    "n_layers_in_prelude",
-    "n_layers_in_recurrent_block",
-    "n_layers_in_coda",
-    "intermediate_size",
-    "vocab_size",
-    "mean_recurrence",
-    "mean_backprop_depth",
-)
-# What there is nothing else of here.
-_ONLY: dict[str, tuple[Any, ...]] = {
-    "model_type": ("huginn_raven",),
-    "block_class_name": ("SandwichBlock",),
-    "norm_class_name": ("RMSNorm", "RMSNorm_llama"),
-    "mlp_class_name": ("GatedMLP",),
-    "nonlin_name": ("SiLU",),
-    "injection_type": ("linear",),
-    "bias": (False,),
-    "qk_bias": (True, False),
-    "tie_embeddings": (True, False),
-    "test_time_noise": (0,),
-    "sampling_scheme": ("poisson-lognormal-filling",),
-}
-_OPTIONAL = (
-    *("norm_eps", "rope_base", "padding_multiple", "init_values", "bos_token_id", "eos_token_id"),
-)
-# Of the training, of the file and of other programs.
-_UNREAD = (
-    *("architecture_class_name", "architectures", "auto_map", "transformers_version"),
-    *("_name_or_path", "torch_dtype", "dtype", "use_cache", "block_size", "pad_token_id"),
-    *("init_orthogonal", "init_strategy", "state_init", "test_time_noise_type"),
-)
+_OPTIONS: Mapping[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
+_REQUIRED: Sequence[str] = _OPTIONS["required"]
+_KNOWN = frozenset({*_REQUIRED, *_OPTIONS["optional"], *_OPTIONS["unread"]})
 
 
 class HuginnStep(NamedTuple):
@@ -252,7 +222,7 @@ def _check_options(options: Mapping[str, Any], place: str) -> None:
         value = options.get(name, 0)
         if not isinstance(value, int) or not 0 <= value < vocab_size:
             raise UserError(f"{place}: {name}={value}: expected an id below {vocab_size}.")
-    expected = {**_ONLY, **_derived(options)}
+    expected: dict[str, Sequence[Any]] = {**_OPTIONS["only"], **_derived(options)}
     values = options.get("init_values")
     scale = math.sqrt(options["n_embd"])
     found = values.get("embed_scale", scale) if isinstance(values, dict) else scale
@@ -262,7 +232,7 @@ def _check_options(options: Mapping[str, Any], place: str) -> None:
         if name in expected and value not in expected[name]:
             wanted = " or ".join(map(str, expected[name]))
             raise UserError(f"{place}: {name}={value}: expected {wanted}.")
-        if name not in (*expected, *_REQUIRED, *_OPTIONAL, *_UNREAD):
+        if name not in {*expected, *_KNOWN}:
             raise UserError(
                 f"{place} has the option {name}, which is none of Huginn's: leave it out if the"
                 " network is the same without it."
