@@ -25,6 +25,7 @@ from ut_tf.data.arguments import check_argument_names, name_problem_args, parame
 from ut_tf.data.prepared import prepare_data
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_problem, parse_problem_args
+from ut_tf.notices import report
 from ut_tf.paths import absolute
 from ut_tf.storage.folders import default_data_dir, default_tmp_dir
 
@@ -55,10 +56,9 @@ def main(argv: list[str]) -> None:
         f"--{name}" for name in ("num_shards", "max_cases") if values[name].value is not None
     ]
     if ignored:
-        print(
+        report(
             f"{COMMAND}: {' and '.join(ignored)} without effect here: data is always prepared"
-            " whole, in one piece",
-            file=sys.stderr,
+            " whole, in one piece"
         )
     training = _training(values)
     import_tensorflow()
@@ -123,10 +123,8 @@ def _without_files(names: list[str], values: Any) -> list[str]:
     skipped = [name for name in names if _needs_files(name) and name not in asked]
     if not skipped or len(skipped) == len(names):
         return names
-    print(
-        f"{COMMAND}: skips {' and '.join(skipped)}, which need files of your own (--source_files)",
-        file=sys.stderr,
-    )
+    told = " and ".join(skipped)
+    report(f"{COMMAND}: skips {told}, which need files of your own (--source_files)")
     return [name for name in names if name not in skipped]
 
 

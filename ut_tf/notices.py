@@ -41,6 +41,11 @@ def note(sentence: str) -> None:
     print(f"note: {printable(worded(sentence))}", file=sys.stderr, flush=True)
 
 
+def report(text: str) -> None:
+    """Prints to standard error what is being done."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def worded_by(wording: Callable[[str], str]) -> Iterator[None]:
     """Words the texts of the library by `wording` in the body of the ``with`` statement."""

@@ -8,7 +8,6 @@ too. The wrong form of a verb comes from a dictionary; a sentence whose verb is 
 known other form cannot be ranked: it is left out of validation and test, and counted.
 """
 
-import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.split_of import exclude_trained
 from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import report
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.agreement.codec import NUMBERS, WORDS_FILE, NumberCodec, SentenceCodec
 from ut_tf.problems.agreement.files import (
@@ -178,11 +178,7 @@ class Agreement(Problem):
 
     def _prepare(self, folder: PreparedFolder, tmp_dir: Path) -> None:
         splits = self._read(tmp_dir)
-        print(
-            f"preparing {self.name} in {folder.path}\n{splits.report}",
-            file=sys.stderr,
-            flush=True,
-        )
+        report(f"preparing {self.name} in {folder.path}\n{splits.report}")
         words = [UNKNOWN, *_vocabulary(splits.train)]
         ids = {word: number for number, word in enumerate(words, start=FIRST_SYMBOL_ID)}
         counts: dict[str, dict[str, int]] = {}
@@ -203,11 +199,7 @@ class Agreement(Problem):
                 len(ids) + FIRST_SYMBOL_ID,
             )
             for reason, count in sorted(left_out.items()):
-                print(
-                    f"{split}: {count} of {len(made)} sentences left out: {reason}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                report(f"{split}: {count} of {len(made)} sentences left out: {reason}")
         write_symbols(folder.path / WORDS_FILE, words)
         folder.finish(
             {
@@ -233,11 +225,7 @@ class Agreement(Problem):
                 " files, or set `disjoint_splits`=false."
             )
         if count := len(splits.validation) - len(left):
-            print(
-                f"validation: {counted(count, 'sentence')} left out that training has too",
-                file=sys.stderr,
-                flush=True,
-            )
+            report(f"validation: {counted(count, 'sentence')} left out that training has too")
         return left
 
     def _read(self, tmp_dir: Path) -> Splits:

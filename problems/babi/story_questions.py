@@ -6,7 +6,6 @@ folder with the stories as text records and the vocabularies of words and answer
 """
 
 import shutil
-import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from ut_tf.data.text.vocabulary import (
     write_symbols,
 )
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import report
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.babi.codec import ANSWERS_FILE, WORDS_FILE, StoryCodec
 from ut_tf.problems.babi.examples import Form, QuestionSplit
@@ -221,7 +221,7 @@ class StoryQuestions(Problem):
 
     def _prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         folder, stories = self._folder(data_dir), self.stories(tmp_dir)
-        print(f"preparing {self.name} in {data_dir}", file=sys.stderr, flush=True)
+        report(f"preparing {self.name} in {data_dir}")
         if self.disjoint_splits:
             stories = self._apart(stories)
         # Records without a summary may be those of another archive than the vocabularies that are
@@ -253,11 +253,9 @@ class StoryQuestions(Problem):
                     " more stories, or set `disjoint_splits`=false."
                 )
             if count:
-                print(
+                report(
                     f"{self.name}: left out of {split}: {counted(count, 'question')} that"
-                    " training has too",
-                    file=sys.stderr,
-                    flush=True,
+                    " training has too"
                 )
         return made
 

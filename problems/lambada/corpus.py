@@ -8,7 +8,6 @@ neither in the vocabulary nor in its passage), the numbered unknown words, the v
 
 import io
 import itertools
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from ut_tf.data.arrays import read_array
 from ut_tf.data.prepared import DamageError, PreparedFolder, source_record
 from ut_tf.data.text.vocabulary import UNKNOWN, read_symbols, write_symbols
 from ut_tf.errors import UserError
+from ut_tf.notices import report
 from ut_tf.problems.lambada.archive import PASSAGE_FILES, Sources
 from ut_tf.storage.files import sha256_of, write_bytes
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -155,7 +155,7 @@ class LambadaCorpus:
         Raises:
           UserError: a file is not what it should be.
         """
-        print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
+        report(f"preparing {name} in {self.folder}")
         passages = {
             split: of_split
             for split in PASSAGE_FILES
@@ -200,7 +200,7 @@ class LambadaCorpus:
             "files": [source_record(path, digest=False) for path in sources.files],
         }
         self.prepared.finish(summary)
-        print("\n".join(_told(name, summary, sources)), file=sys.stderr, flush=True)
+        report("\n".join(_told(name, summary, sources)))
 
     @property
     def summary(self) -> dict[str, Any]:

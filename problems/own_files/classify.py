@@ -9,7 +9,6 @@ training examples of each class is held out.
 """
 
 import contextlib
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted, did_you_mean
-from ut_tf.notices import printable, warn
+from ut_tf.notices import report, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
 from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
@@ -289,4 +288,4 @@ def _held_out(
 
 
 def _tell(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)
+    report(line)

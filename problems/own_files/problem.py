@@ -4,7 +4,6 @@ prepared once in a folder whose name follows from the files and settings.
 
 import hashlib
 import json
-import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from ut_tf.data.text.subwords import (
     train_subwords,
 )
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import report
 
 Files = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
@@ -229,7 +229,7 @@ class OwnFiles(Problem):
         vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
         paths = [path for split in SPLITS for path in self._own_files[split]]
         check_readable([*paths, *vocabulary])
-        print(f"preparing {self.name} in {folder.path}", file=sys.stderr, flush=True)
+        report(f"preparing {self.name} in {folder.path}")
         folder.path.mkdir(parents=True, exist_ok=True)
         records = [source_record(path) for path in (*paths, *vocabulary)]
         splits, vocab_size, others = self.make(folder.path)
@@ -255,11 +255,11 @@ class OwnFiles(Problem):
         told = ", ".join(
             f"{counted(count, self.unit)} for {_PURPOSES[split]}" for split, count in counts.items()
         )
-        print(f"{self.name}: {told}; {vocab_size:,} subwords", file=sys.stderr, flush=True)
+        report(f"{self.name}: {told}; {vocab_size:,} subwords")
         kind, wanted = self._settings.subword_model, self._settings.wanted_size
         smaller = smaller_vocabulary(self.name, kind, vocab_size, wanted)
         if smaller and not self._settings.vocab_file:
-            print(smaller, file=sys.stderr, flush=True)
+            report(smaller)
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
         digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]

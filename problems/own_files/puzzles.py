@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import report
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.characters import CHARACTERS_FILE, CharactersCodec
 from ut_tf.problems.own_files.questions import Form, Question, board_of, read_questions
@@ -140,7 +140,7 @@ class QuestionFiles(Problem):
     def _make(self, folder: PreparedFolder) -> None:
         paths = [path for split in _SPLITS for path in self._files[split]]
         check_readable(paths)
-        print(f"preparing {self.name} in {folder.path}", file=sys.stderr, flush=True)
+        report(f"preparing {self.name} in {folder.path}")
         records = [source_record(path) for path in paths]
         splits = {
             split: list(read_questions(files, self._form))
@@ -161,7 +161,7 @@ class QuestionFiles(Problem):
         size = FIRST_SYMBOL_ID + len(characters)
         folder.finish({"vocab_size": size, "examples": counts, "files": records, "sha256": digests})
         told = ", ".join(f"{count:,} for {split}" for split, count in counts.items())
-        print(f"{self.name}: questions: {told}; {len(characters)} characters", file=sys.stderr)
+        report(f"{self.name}: questions: {told}; {len(characters)} characters")
 
     def _write(self, path: Path, rows: Sequence[Question], characters: Sequence[str]) -> None:
         numbers = {symbol: number for number, symbol in enumerate(characters, FIRST_SYMBOL_ID)}

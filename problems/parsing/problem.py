@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
+from ut_tf.notices import report
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.parsing.alignment import LEAF
 from ut_tf.problems.parsing.files import (
@@ -264,11 +264,7 @@ class Parsing(Problem):
         return exclude_trained_trees(trees) if self._keeps_apart else trees
 
     def _prepare(self, folder: PreparedFolder, trees: TreeSplits, sources: str) -> None:
-        print(
-            f"preparing {self.name} in {folder.path}\n{trees.report}",
-            file=sys.stderr,
-            flush=True,
-        )
+        report(f"preparing {self.name} in {folder.path}\n{trees.report}")
         from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 
         symbols = sorted({symbol for tree in trees.train for symbol in linearise(tree)})

@@ -10,7 +10,6 @@ English and German; tensor2tensor's translate_ende_wmt32k has about 32,000 of th
 
 import contextlib
 import io
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import tensorflow_datasets as tfds
 from ut_tf.data.corpus.encoding import Pair
 from ut_tf.data.download import check_reachable
 from ut_tf.errors import UserError
+from ut_tf.notices import report
 from ut_tf.problems.translation.problem import Translation, TranslationOptions
 
 _SERVER = "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
@@ -101,11 +101,7 @@ def _download(builder: Any, name: str, data_dir: Path, tmp_dir: Path) -> None:
     advice = _ADVICE.format(config=builder.builder_config.name, data_dir=data_dir)
     # Without a network tensorflow-datasets would try for minutes.
     check_reachable(_SERVER, f"the text of {name}", advice)
-    print(
-        f"tensorflow-datasets prepares {builder.info.full_name} in {data_dir}",
-        file=sys.stderr,
-        flush=True,
-    )
+    report(f"tensorflow-datasets prepares {builder.info.full_name} in {data_dir}")
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
         with contextlib.redirect_stdout(io.StringIO()):

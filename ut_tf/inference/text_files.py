@@ -12,7 +12,6 @@ Example::
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.errors import UserError
-from ut_tf.notices import warn
+from ut_tf.notices import report, warn
 
 if TYPE_CHECKING:
     from ut_tf.inference.example_reader import Texts
@@ -151,8 +150,4 @@ class Speed:
     def _say(self, of: str) -> None:
         seconds = max(time.monotonic() - self._began, 1e-9)
         lines = "line" if self._done == 1 and not of else "lines"
-        print(
-            f"{self._command}: {self._done}{of} {lines}, {self._done / seconds:.1f} lines/s",
-            file=sys.stderr,
-            flush=True,
-        )
+        report(f"{self._command}: {self._done}{of} {lines}, {self._done / seconds:.1f} lines/s")

@@ -12,7 +12,6 @@ The variables of both sides must match completely (``tensor2tensor_variables.py`
 """
 
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ from ut_tf.interop.tensor2tensor_vocabulary import (
     find_vocabulary,
     named_vocabulary,
 )
-from ut_tf.notices import note
+from ut_tf.notices import note, report
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
@@ -205,10 +204,9 @@ def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:
     if size not in _PROBLEMS_OF_SYMBOLS:
         raise UserError(f"{folder} does not say which problem it was trained on: give `problem`.")
     problem = _PROBLEMS_OF_SYMBOLS[size]
-    print(
+    report(
         f"{folder} names no problem; its {size} symbols fit {problem}, which is taken: name the"
-        " problem if it was another.",
-        file=sys.stderr,
+        " problem if it was another."
     )
     return problem
 

@@ -14,7 +14,6 @@ sources start it again.
 import dataclasses
 import json
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from ut_tf.data.text.subwords import (
     train_subwords,
 )
 from ut_tf.errors import UserError, counted
+from ut_tf.notices import report
 from ut_tf.storage.files import open_regular, read_bounded, sha256_of, write_bytes, write_text
 
 VOCAB_FILE = "subwords.model"
@@ -143,7 +143,7 @@ class Corpus:
 
             require_beam()
         check_readable(files)
-        print(f"preparing {name} in {self.folder}", file=sys.stderr, flush=True)
+        report(f"preparing {name} in {self.folder}")
         train = splits["train"]
         sources = [source_record(path) for path in files]
         total = self._begin(train, sources)
@@ -179,7 +179,7 @@ class Corpus:
             "files": sources,
         }
         self.prepared.finish(summary)
-        print("\n".join(self._told(name, subwords, counts)), file=sys.stderr, flush=True)
+        report("\n".join(self._told(name, subwords, counts)))
         for split in counts:
             of_split = read_shards(sorted(self.folder.glob(f"{split}-*.npz"))[:1])
             for side, text in zip(of_split, ("sources", "targets"), strict=True):
@@ -302,11 +302,9 @@ class Corpus:
             if settings.vocab_file:
                 model = read_subwords(Path(settings.vocab_file)).model
             else:
-                print(
+                report(
                     f"training a {settings.subword_model} vocabulary of"
-                    f" {'at most ' if settings.fitted else ''}{settings.vocab_size} subwords",
-                    file=sys.stderr,
-                    flush=True,
+                    f" {'at most ' if settings.fitted else ''}{settings.vocab_size} subwords"
                 )
                 pairs = _sample(held_out.training_pairs(train) if held_out else train, total)
                 texts: Iterable[str] = (
