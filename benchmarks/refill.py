@@ -11,8 +11,6 @@ three take turns; the least processor time counts. Milliseconds of a board are f
 which its batch, or its slot, takes it. The last line on standard output is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -44,11 +42,9 @@ def register_by_chance() -> None:
     @registry.register_exit_rule(BY_CHANCE)
     class ByChance(ExitRule):
         def start(self, states: Any, vocab_size: int | None) -> Any:
-            del vocab_size
             return tf.zeros_like(states[..., 0], tf.bool)
 
         def check(self, step: Any, states: Any, carried: Any, logits: Any) -> tuple[Any, Any]:
-            del step, logits
             draws = tf.random.uniform([tf.shape(states)[0], 1])
             return tf.logical_or(draws < self.threshold, carried), carried
 

@@ -11,8 +11,6 @@ steps: a call takes one recurrent step of all slots. Answers are those of the mo
 by its halting form or exit rule, in the order in which they are ready.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
