@@ -29,7 +29,7 @@ help:
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
 	@echo "make results    writes the tables of docs/results.md and docs/results/ anew from the records in results/"
-	@echo "make pictures   draws docs/images/think.png anew; needs chromium and its driver"
+	@echo "make pictures   draws the pictures of docs/images anew; needs chromium and its driver"
 	@echo "make reproduce  trains a cheap run of each table of results/ again and compares (half an hour on two cores); make ROWS=lengths reproduce"
 	@echo "make page       builds page/ into ut_tf/insights/page/index.html; needs Node.js 20 or newer"
 	@echo "make site       writes the documentation as a site to build/site; fails on dead links"

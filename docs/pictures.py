@@ -1,7 +1,7 @@
-"""Draws the picture of a page of ut-insights anew: ``make pictures``.
+"""Draws the pictures of the documentation anew: ``make pictures``.
 
-The model comes with ut-tf and the story is below, so the picture needs no training. Needed are
-chromium and selenium, as for the tests of pages.
+A board that is solved step by step, and a page of ut-insights. The models come with ut-tf, board
+and story are below, so nothing is trained. The page needs chromium and selenium, as its tests do.
 """
 
 import base64
@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +20,12 @@ sys.path.insert(0, str(ROOT))
 from tests.browser import NoBrowser, started  # noqa: E402
 from tests.insights.page.tab import Tab  # noqa: E402
 from ut_tf.bin import insights  # noqa: E402
+from ut_tf.figures.board_steps import BoardSteps, board_steps, save_animation  # noqa: E402
+from ut_tf.insights.inspector import Inspector  # noqa: E402
+from ut_tf.problems.reasoning.rounds import rounds_of_singles, units  # noqa: E402
+from ut_tf.problems.reasoning.sudoku import BLANK_ID, SIZES  # noqa: E402
+from ut_tf.run import Run  # noqa: E402
+from ut_tf.sharing.places import model_folder  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "think.png"
 MODEL = "babi"
@@ -28,6 +35,10 @@ STORY = (
     " Dimitri dropped the letter. Dimitri grabbed the lamp. Dimitri took the letter. Dimitri moved"
     " to the attic. Where is the coin?"
 )
+BOARD_PICTURE = ROOT / "docs" / "images" / "board.gif"
+BOARD_MODEL = "sudoku6"
+BOARD = "15.... ..4... .1.3.. 2.61.. .....3 ...54."
+SOLUTION = "152436 364215 415362 236154 541623 623541"
 _WIDTH = 1120
 _MARGIN = 24
 _COLORS = 128
@@ -38,6 +49,25 @@ const edge = (selector, side) =>
 return {top: edge("main", "top"), bottom: edge("#answers", "bottom"),
         player: edge(".player", "bottom") - edge(".player", "top")};
 """
+
+
+def board() -> BoardSteps:
+    """The steps of the board, and the rounds of singles in which its cells are known."""
+    clues, digits = (
+        np.array([[int(cell) for cell in text.replace(" ", "").replace(".", "0")]])
+        for text in (BOARD, SOLUTION)
+    )
+    # It counts digits from 0.
+    rounds = rounds_of_singles(units(SIZES[6]), digits - 1, clues > 0)
+    (thinker,) = Inspector.from_run(Run.load(model_folder(BOARD_MODEL))).thinkers
+    given = thinker.given(
+        {
+            "inputs": (clues[0] + BLANK_ID).astype(np.int32),
+            "targets": (digits[0] + BLANK_ID).astype(np.int32),
+            "position_difficulty": rounds[0],
+        }
+    )
+    return board_steps({"thoughts": [thinker.think(given)], "target": given.target})
 
 
 def draw(driver: Any, folder: Path) -> bytes:
@@ -76,6 +106,8 @@ def _resize(driver: Any, height: int) -> None:
 
 
 def main() -> None:
+    save_animation(board(), BOARD_PICTURE)
+    print(BOARD_PICTURE.relative_to(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         try:
             driver = started(Path(folder) / "profile")

@@ -104,6 +104,13 @@ def test_another_process_computes_and_answers_the_same(
     assert str(run.output_dir.parent) not in (saved / "config.json").read_text()
 
 
+def test_the_card_of_another_use_has_its_figures(run: Run, tmp_path: Path) -> None:
+    ut_tf.save(run.in_use("eval_num_steps=2"), tmp_path / "other")
+    text = (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
+    assert "They are used with `eval_num_steps=2`." in text
+    assert "| `error` | 7 |" in text and "1.5" not in text
+
+
 def test_the_card_tells_the_hub_and_its_readers(saved: Path, run: Run) -> None:
     card = ModelCard((saved / "README.md").read_text(encoding="utf-8"))
     (result,) = card.data.eval_results

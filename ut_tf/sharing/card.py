@@ -9,6 +9,7 @@ It is written from what the run directory knows: its configuration, what validat
 what ut-eval found.
 """
 
+import dataclasses
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from ut_tf.evaluation.records import Record, latest, read_records
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.markdown import as_code, as_prose, one_line
 from ut_tf.run import Run
-from ut_tf.run_config import portable_arguments
+from ut_tf.run_config import from_values, portable_arguments, read_values
 from ut_tf.tables.card_tables import Statistic, parted, statistics_of, tables
 from ut_tf.version import __version__
 
@@ -89,13 +90,26 @@ def model_card(run: Run, stored: Stored) -> str:
 
 
 def _record(run: Run, step: int) -> Record | None:
-    """What ut-eval measured last of that step, as trained and on the run's own problem."""
+    """What ut-eval measured last of that step, with the run's hyperparameters and on its own
+    problem.
+    """
+    trained = _as_trained(run)
     own = [
         record
         for record in latest(read_records(run.output_dir))
-        if record.step == step and not record.test_problem and not record.used_with
+        if record.step == step
+        and not record.test_problem
+        and record.used_with == record.hparams
+        and trained.in_use(record.hparams).hparams == run.hparams
     ]
     return own[-1] if own else None
+
+
+def _as_trained(run: Run) -> Run:
+    """The run without what was changed for its use."""
+    values = read_values(run.output_dir)
+    assert values is not None
+    return dataclasses.replace(run, hparams=from_values(values, run.output_dir).hparams)
 
 
 def _measured(record: Record) -> list[Statistic]:
@@ -181,8 +195,15 @@ def _training(run: Run, stored: Stored) -> str:
     return (
         f"```sh\n{_command('ut-trainer', flags)}\n```\n\n"
         f"Seed {run.seed}; the weights are of step {stored.step}{took}. They are stored as"
-        f" {stored.dtype}."
+        f" {stored.dtype}.{_used_with(run)}"
     )
+
+
+def _used_with(run: Run) -> str:
+    """The hyperparameters that are not those of the training, as a sentence."""
+    trained, used = (vars(each.hparams.network) for each in (_as_trained(run), run))
+    changed = [f"{name}={used[name]}" for name in used if used[name] != trained[name]]
+    return f" They are used with `{','.join(changed)}`." if changed else ""
 
 
 def _other_model(run: Run) -> bool:
