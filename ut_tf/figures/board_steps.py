@@ -212,7 +212,8 @@ def _draw_rounds(axes: Any, steps: BoardSteps, step: int) -> None:
         is_known = 0 <= number <= step
         known = _Cell(_color(number, count), right, number=str(number))
         cells.append(_given_cell(given) if given else known if is_known else _Cell("white", ""))
-    title = f"algorithm, after {counted(min(step, count), 'round')}"
+    after = f"after {counted(min(step, count), 'round')}" if step else "before the first round"
+    title = f"algorithm, {after}"
     if step >= count:
         never = sum(number < 0 for number in rounds)
         title += f": {counted(never, 'cell')} not found" if never else ": all known"
