@@ -12,6 +12,9 @@ translator reads ahead, so every batch is the one that a single process would ma
 answer.
 """
 
+# Evaluated annotations would be checked by Beam.
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -10,6 +10,9 @@ be able to read them. Whichever worker takes a chunk writes its shard, the same 
 would; a shard that is there is not made again.
 """
 
+# Evaluated annotations would be checked by Beam.
+from __future__ import annotations
+
 import functools
 import gzip
 import json
