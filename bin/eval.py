@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
 from ut_tf.bin.eval_frame import (
-    changed,
     check_known_lengths,
     keep,
     other_checkpoint,
@@ -26,6 +24,7 @@ from ut_tf.bin.eval_sweeps import (
     SWEEPS,
     check_sweeps,
     judge_by_difficulty,
+    sweep_compute,
     sweep_depths,
     sweep_exits,
 )
@@ -65,7 +64,8 @@ def main(argv: list[str]) -> None:
         raise FlagError(f"--json={values.json}: expected metrics or record.")
     _check_test_problem(values)
     check_sweeps(values)
-    _check_decode(values)
+    _check_alone(values, "decode_hparams")
+    _check_alone(values, "figures")
     _check_figures(values)
     _check_several(values)
     with stdout_to_stderr():
@@ -82,11 +82,13 @@ def main(argv: list[str]) -> None:
             # Before the evaluation, which takes long and leaves a record.
             check_writable(_figures_folder(run, values), "figures")
         line = (
-            sweep_exits(run, values, lengths)
+            sweep_compute(run, trained, values, lengths)
+            if values.compute
+            else sweep_exits(run, values, lengths)
             if values.exit_sweep
             else sweep_depths(run, trained, values, lengths)
             if values.depth_sweep
-            else judge_by_difficulty(run, values, lengths)
+            else judge_by_difficulty(run, trained, values, lengths)
             if values.by_difficulty
             else _judge(run, trained, values, lengths, others)
         )
@@ -114,12 +116,8 @@ def _judge(
         f"{title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
         f" brackets{note}\n{_table(measured)}"
     )
-    record = dataclasses.replace(
-        record_of(run, values.checkpoint, lengths, measured, other),
-        hparams=changed(trained, run.hparams),
-    )
-    if not run.is_saved_model:
-        keep(run, record)
+    record = record_of(run, values.checkpoint, lengths, measured, trained, other)
+    keep(run, record)
     if loaded is not None:
         _draw(run, values, lengths, measured, loaded)
     return record.to_json() if values.json == "record" else json_line(measured.metrics)
@@ -166,12 +164,16 @@ def _figures_folder(run: Run, values: Any) -> Path:
     return expanded(values.figures.replace("{output_dir}", str(run.output_dir)))
 
 
+def _check_alone(values: Any, name: str) -> None:
+    """Raises FlagError where a flag is given with another kind of evaluation."""
+    for flag in ("test_problem", *SWEEPS):
+        if values[name].value and values[flag].value:
+            raise FlagError(f"--{name} and --{flag} do not go together: leave one flag out.")
+
+
 def _check_figures(values: Any) -> None:
     if not values.figures:
         return
-    for flag in ("test_problem", *SWEEPS):
-        if values[flag].value:
-            raise FlagError(f"--figures and --{flag} do not go together: leave one flag out.")
     if values.model and values.figures == _RUN_FIGURES:
         raise FlagError("--figures needs a folder beside --model, such as --figures=figures.")
     from ut_tf.figures.style import check_installed
@@ -186,16 +188,6 @@ def _check_several(values: Any) -> None:
         if values[flag].value:
             raise FlagError(
                 f"--{flag} is for one run: leave all but one --output_dir, or --{flag}, out."
-            )
-
-
-def _check_decode(values: Any) -> None:
-    if not values.decode_hparams:
-        return
-    for flag in ("test_problem", *SWEEPS):
-        if values[flag].value:
-            raise FlagError(
-                f"--decode_hparams and --{flag} do not go together: leave one flag out."
             )
 
 

@@ -51,9 +51,12 @@ def record_of(
     checkpoint: str,
     lengths: tuple[int, ...],
     measured: CheckpointMeasurement,
-    test_problem: str,
+    trained: HParams,
+    test_problem: str = "",
 ) -> Record:
-    """The record of an evaluation; `test_problem` is empty where it is the run's."""
+    """The record of an evaluation of a run whose hyperparameters were others in training;
+    `test_problem` is empty where it is the run's.
+    """
     return Record(
         time=now(),
         problem=run.problem,
@@ -76,11 +79,16 @@ def record_of(
         groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
         decode=measured.decode,
         ensemble=measured.ensemble,
+        hparams=changed(trained, run.hparams),
     )
 
 
 def keep(run: Run, record: Record) -> None:
-    """Adds a record to the run directory; a warning where that cannot be."""
+    """Adds a record to the run directory, but not to a saved model; a warning where that cannot
+    be.
+    """
+    if run.is_saved_model:
+        return
     try:
         append_record(run.output_dir, record)
     except UserError as error:

@@ -1,6 +1,5 @@
 """The sweeps of ut-eval: a run under exit rules, at recurrent depths, and by difficulty."""
 
-import dataclasses
 import json
 import textwrap
 from collections.abc import Callable
@@ -21,41 +20,29 @@ from ut_tf.bin.frame.command import import_tensorflow, tell
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.config.hparams import HParams
 from ut_tf.run import Run
-from ut_tf.storage.layout import BY_DIFFICULTY_FIGURE, DEPTH_SWEEP_FIGURE, EXIT_SWEEP_FIGURE
 
-SWEEPS = ("exit_sweep", "depth_sweep", "by_difficulty")
+SWEEPS = ("exit_sweep", "depth_sweep", "by_difficulty", "compute")
+# They may choose the rules and depths of --compute.
+_CHOOSING = ("exit_sweep", "depth_sweep")
 
 
 def sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
     """Judges the run under exit rules, and writes the table; returns the line of JSON."""
-    rules = () if values.exit_sweep == "all" else tuple(values.exit_sweep.split(","))
-    for rule in rules:
-        registry.exit_rules.check(rule)
+    rules = _rules_in(values.exit_sweep)
     import_tensorflow()
     from ut_tf.evaluation.exit_sweep import sweep_exits as sweep
+    from ut_tf.figures.exits import exit_front
 
-    problem = run.make_problem()
-    run = run.prepare(problem)
-    check_known_lengths(run, problem, lengths)
+    run, asked = _prepared(run, values, lengths)
     swept = sweep(
         run,
-        checkpoint=values.checkpoint,
-        lengths=lengths,
-        split=values.split,
-        problem=problem,
+        **asked,
         rules=rules,
         on_point=lambda point, number, count: tell(
             COMMAND, f"evaluated {point.use} ({number} of {count})"
         ),
     )
-    note = other_checkpoint(run, values, swept.step)
-    print(f"{title(run, values, swept.step)}{note}\n{textwrap.indent(swept.table(), '  ')}")
-    from ut_tf.figures.exits import exit_front
-
-    if not run.is_saved_model:
-        swept.write(run.output_dir)
-        _draw(run, EXIT_SWEEP_FIGURE, lambda: exit_front(swept))
-    return json.dumps(swept.to_dict(), allow_nan=False)
+    return _shown(run, values, swept, exit_front)
 
 
 def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
@@ -67,55 +54,58 @@ def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
     from ut_tf.evaluation.depth_sweep import sweep_depths as sweep
     from ut_tf.figures.depths import depth_curves
 
-    problem = run.make_problem()
-    run = run.prepare(problem)
-    check_known_lengths(run, problem, lengths)
+    run, asked = _prepared(run, values, lengths)
     swept = sweep(
         run,
         depths,
-        checkpoint=values.checkpoint,
-        lengths=lengths,
-        split=values.split,
-        problem=problem,
+        **asked,
         on_depth=lambda depth: tell(COMMAND, f"evaluated at depth {depth}"),
     )
-    note = other_checkpoint(run, values, swept.step)
-    split = swept.points[0].measured.split
-    print(
-        f"{title(run, values, swept.step)}; {split} split; 95% intervals in brackets{note}\n"
-        f"{textwrap.indent(swept.table(), '  ')}\n{_READING}"
-    )
-    if run.is_saved_model:
-        return json.dumps(swept.to_dict(), allow_nan=False)
-    swept.write(run.output_dir)
     for point in swept.points:
-        used = run.in_use(f"{swept.field}={point.depth}").hparams
-        record = record_of(run, values.checkpoint, lengths, point.measured, "")
-        keep(run, dataclasses.replace(record, hparams=changed(trained, used)))
-    _draw(run, DEPTH_SWEEP_FIGURE, lambda: depth_curves(swept))
-    return json.dumps(swept.to_dict(), allow_nan=False)
+        used = run.in_use(f"{swept.field}={point.depth}")
+        keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
+    split = swept.points[0].measured.split
+    return _shown(run, values, swept, depth_curves, split, below=f"\n{_READING}")
 
 
-def judge_by_difficulty(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run's steps beside those of an algorithm; returns the line of JSON."""
+def sweep_compute(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run in all uses against what they cost, and keeps the table and a record of each;
+    returns the line of JSON.
+    """
+    depths = depths_in(values.depth_sweep) if values.depth_sweep else ()
+    rules = _rules_in(values.exit_sweep or "all")
+    import_tensorflow()
+    from ut_tf.evaluation.compute import sweep_compute as sweep
+    from ut_tf.evaluation.oracle import ORACLE
+    from ut_tf.figures.exits import compute_front
+
+    run, asked = _prepared(run, values, lengths)
+    swept = sweep(
+        run,
+        depths,
+        rules,
+        **asked,
+        on_point=lambda use, number, count: tell(COMMAND, f"evaluated {use} ({number} of {count})"),
+    )
+    for point in swept.points:
+        if point.curve != ORACLE:
+            used = run.in_use(point.use)
+            keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
+    return _shown(run, values, swept, compute_front, swept.points[0].measured.split)
+
+
+def judge_by_difficulty(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run's steps beside those of an algorithm; returns the line of JSON. What is found
+    in another use than the trained one has files of its own.
+    """
     import_tensorflow()
     from ut_tf.evaluation.by_difficulty import judge_by_difficulty as judge
     from ut_tf.figures.difficulty import difficulty_curves
 
-    problem = run.make_problem()
-    run = run.prepare(problem)
-    check_known_lengths(run, problem, lengths)
-    report = judge(run, values.checkpoint, lengths, values.split, problem)
-    note = other_checkpoint(run, values, report.step)
-    print(
-        f"{title(run, values, report.step)}; {report.split} split; 95% intervals in brackets"
-        f"{note}\n"
-        f"{textwrap.indent(report.table(), '  ')}"
-    )
-    if not run.is_saved_model:
-        report.write(run.output_dir)
-        _draw(run, BY_DIFFICULTY_FIGURE, lambda: difficulty_curves(report))
-    return json.dumps(report.to_dict(), allow_nan=False)
+    run, asked = _prepared(run, values, lengths)
+    report = judge(run, **asked)
+    name = "-".join(filter(None, [report.stem, changed(trained, run.hparams)]))
+    return _shown(run, values, report, difficulty_curves, report.split, name)
 
 
 _READING = """\
@@ -124,15 +114,49 @@ differ from the row above, examples that became right, and wrong; ms/example: al
 --exit_sweep compares rules that stop each position by itself."""
 
 
-def _draw(run: Run, name: str, make: Callable[[], Any]) -> None:
-    """Draws a sweep beside its table, where matplotlib is installed."""
+def _prepared(run: Run, values: Any, lengths: tuple[int, ...]) -> tuple[Run, dict[str, Any]]:
+    """Returns the run with data, and the arguments that all sweeps take."""
+    problem = run.make_problem()
+    run = run.prepare(problem)
+    check_known_lengths(run, problem, lengths)
+    asked = {"checkpoint": values.checkpoint, "lengths": lengths, "split": values.split}
+    return run, {**asked, "problem": problem}
+
+
+def _shown(
+    run: Run,
+    values: Any,
+    swept: Any,
+    figure: Callable[[Any], Any],
+    split: str = "",
+    name: str = "",
+    below: str = "",
+) -> str:
+    """Prints the table of a sweep, and writes and draws it into the directory of a run; returns the
+    line of JSON. One of a named split has intervals; `name` is as of ``Sweep.write``.
+    """
+    about = f"; {split} split; 95% intervals in brackets" if split else ""
+    note = other_checkpoint(run, values, swept.step)
+    table = textwrap.indent(swept.table(), "  ")
+    print(f"{title(run, values, swept.step)}{about}{note}\n{table}{below}")
     from ut_tf.figures.style import is_installed, save
 
-    if not is_installed():
-        tell(COMMAND, "pip install matplotlib to have the table as a figure, too.")
-        return
-    drawn, _ = save(make(), run.output_dir / name)
-    tell(COMMAND, f"drawn: {drawn}")
+    if not run.is_saved_model:
+        swept.write(run.output_dir, name)
+        if is_installed():
+            drawn, _ = save(figure(swept), run.output_dir / (name or swept.stem))
+            tell(COMMAND, f"drawn: {drawn}")
+        else:
+            tell(COMMAND, "pip install matplotlib to have the table as a figure, too.")
+    return json.dumps(swept.to_dict(), allow_nan=False)
+
+
+def _rules_in(text: str) -> tuple[str, ...]:
+    """The exit rules of a flag's value; none: all that a model can take."""
+    rules = () if text == "all" else tuple(text.split(","))
+    for rule in rules:
+        registry.exit_rules.check(rule)
+    return rules
 
 
 def check_sweeps(values: Any) -> None:
@@ -145,11 +169,14 @@ def check_sweeps(values: Any) -> None:
 def _check_sweep(values: Any, sweep: str) -> None:
     if sweep == "depth_sweep":
         depths_in(values.depth_sweep)
+    others = SWEEPS[: SWEEPS.index(sweep)]
+    if values.compute:
+        others = tuple(other for other in others if other not in _CHOOSING)
     for flag, given in (
         ("test_problem", values.test_problem),
         ("json=record", values.json == "record"),
         ("hparams=eval_exit", sweep == "exit_sweep" and "eval_exit" in values.hparams),
-        *((other, values[other].value) for other in SWEEPS[: SWEEPS.index(sweep)]),
+        *((other, values[other].value) for other in others),
     ):
         if given:
             raise FlagError(f"--{sweep} and --{flag} do not go together: leave one flag out.")

@@ -19,11 +19,12 @@ from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_model
 from ut_tf.hparams.catalogue import HPARAMS_SETS, TENSOR2TENSOR
+from ut_tf.models.graph_flop import graph_flop
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop
+from ut_tf.training.plan import BatchShape, RandomTraining
 
 UNAVAILABLE = {
     name: entry.arguments["nearest"]

@@ -14,10 +14,11 @@ from ut_tf.bin import trainer
 from ut_tf.bin.training_plan import duration, plan_text
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_model
+from ut_tf.models.graph_flop import graph_flop
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
 from ut_tf.training import plan as plans
-from ut_tf.training.plan import BatchShape, RandomTraining, graph_flop, largest_batch, make_plan
+from ut_tf.training.plan import BatchShape, RandomTraining, largest_batch, make_plan
 
 SPEC = ProblemSpec("tokens", "tokens", 20, 20, shared_vocab=True)
 SMALL = "hidden_size=16,filter_size=24,num_heads=2,num_steps=2"

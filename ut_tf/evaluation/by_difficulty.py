@@ -16,30 +16,30 @@ is known (``position_difficulty``, the *oracle*). Of each position with an answe
     too few    the mean of max(a * oracle - steps, 0); both together are the regret
 
 The model's steps per step of the algorithm, a, are those of the least mean |steps - a * oracle| on
-the validation split. Spearman's correlation is that of steps and oracle.
+the validation split. The accuracy there is that of the answers after a * oracle steps, while all
+positions go on; that of the oracle's exits is measured once more, with positions that stop there.
+Spearman's correlation is that of steps and oracle.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.stats
-from tabulate import tabulate
 
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator, chosen_sets
 from ut_tf.evaluation.methods.predictions import Aligned
-from ut_tf.evaluation.sweep_files import plain_point, write_sweep
+from ut_tf.evaluation.oracle import DIFFICULTY, AtOracle, can_exit, steps_at
+from ut_tf.evaluation.sweep_files import Sweep, plain_table
 from ut_tf.metrics.intervals import CONFIDENCE, Interval, wilson
 from ut_tf.run import Run
 from ut_tf.run_weights import load_checkpoint
-from ut_tf.storage.layout import BY_DIFFICULTY_FILE, BY_DIFFICULTY_TABLE_FILE
+from ut_tf.storage.layout import BY_DIFFICULTY
 
-_COLUMNS = ("difficulty", "positions")
 _MEANS = ("accuracy", "steps", "final", "wasted")
 _RESAMPLES = 200
 Numbers = npt.NDArray[Any]
@@ -85,7 +85,7 @@ class Positions:
     def right_at_oracle(self, scale: float) -> float:
         """The share of the positions whose answer after scale * oracle steps is the target."""
         last = self.right.shape[1]
-        at = np.clip(np.ceil(scale * self.oracle - 1e-9).astype(int), 1, last) - 1
+        at = np.minimum(steps_at(self.oracle, scale).numpy().astype(int), last) - 1
         return float(self.right[np.arange(len(at)), at].mean())
 
 
@@ -107,33 +107,30 @@ class Point:
 
 
 @dataclass(frozen=True)
-class DifficultyReport:
+class DifficultyReport(Sweep):
     """A model beside the algorithm.
 
     Args:
       step: of the checkpoint.
       split: that was judged.
+      form: how positions stop, in words.
       points: by difficulty, ascending.
-      totals: accuracy, steps, final, wasted, spearman, scale (a), too_many, too_few, and
-        oracle_accuracy (after scale * oracle steps), of all positions.
+      totals: accuracy, steps, final, wasted, spearman, scale (a), too_many, too_few,
+        oracle_accuracy (after scale * oracle steps), and of what exits there oracle_exit_accuracy
+        and oracle_exit_steps, of all positions; None where there is no such number.
       spearman_interval: over examples; None where either is constant.
     """
 
+    stem = BY_DIFFICULTY
+    about = ("step", "split", "form", "totals", "spearman_interval")
+    columns = ("difficulty", "positions")
+
     step: int
     split: str
+    form: str
     points: tuple[Point, ...]
-    totals: dict[str, float]
+    totals: dict[str, Any]
     spearman_interval: Interval | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "step": self.step,
-            "split": self.split,
-            "totals": {name: _finite(value) for name, value in self.totals.items()},
-            "spearman_interval": self.spearman_interval,
-            "points": [plain_point(point, _COLUMNS) for point in self.points],
-        }
 
     def table(self) -> str:
         """A line for each difficulty, and what holds of all."""
@@ -146,9 +143,7 @@ class DifficultyReport:
             ]
             for point in self.points
         ]
-        header = [*_COLUMNS, *_MEANS]
-        table = tabulate(rows, header, "plain", disable_numparse=True, colalign=["right"] * 6)
-        return f"{table}\n{self._totals()}"
+        return f"{plain_table([*self.columns, *_MEANS], rows)}\n{self._totals()}"
 
     def _totals(self) -> str:
         of = self.totals
@@ -163,16 +158,8 @@ class DifficultyReport:
             f" {of['final']:.2f}, {of['wasted']:.2f} wasted\n{spearman}\n"
             f"regret: {of['too_many']:.2f} steps too many, {of['too_few']:.2f} too few, beside"
             f" {of['scale']:.3g} * difficulty; accuracy there {of['oracle_accuracy']:.4g}"
+            + _exits(of)
         )
-
-    def write(self, output_dir: Path) -> None:
-        """Writes the points and totals as JSON and the points as CSV into a run directory.
-
-        Raises:
-          UserError: a file cannot be written.
-        """
-        names = (BY_DIFFICULTY_FILE, BY_DIFFICULTY_TABLE_FILE)
-        write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
 
 
 def judge_by_difficulty(
@@ -205,14 +192,35 @@ def judge_by_difficulty(
     evaluator = Evaluator(loaded.model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     validation = chosen_sets(run, problem, (), "validation")
     found = [
-        _collected(evaluator, loaded.model, parts, problem.name, most_examples)
+        collected(evaluator, loaded.model, parts, problem.name, most_examples)
         for parts in (sets, validation)
     ]
     judged, chooses = found
-    return _report(judged, chooses.scale(), loaded.step, sets[0].split)
+    scale, exited = chooses.scale(), None
+    if can_exit(run):
+        exiting = AtOracle(loaded.model, scale)
+        exited = collected(evaluator, exiting, sets, problem.name, most_examples)
+    about = (loaded.step, sets[0].split, form_of(network))
+    return _report(judged, scale, about, exited)
 
 
-def _report(judged: Positions, scale: float, step: int, split: str) -> DifficultyReport:
+def form_of(network: Any) -> str:
+    """How positions of a network stop in use, in words: "fixed depth", "basic", "kl 0.01"."""
+    halting = getattr(network, "halting", "none")
+    rule = getattr(network, "eval_exit", "none")
+    parts = [name for name in (halting, rule) if name != "none"] or ["fixed depth"]
+    if rule != "none" and network.eval_exit_threshold is not None:
+        parts[-1] += f" {network.eval_exit_threshold:g}"
+    return ", ".join(["trained to exit"] * bool(getattr(network, "train_exit", False)) + parts)
+
+
+def _report(
+    judged: Positions,
+    scale: float,
+    about: tuple[int, str, str],
+    exited: Positions | None = None,
+) -> DifficultyReport:
+    """Returns the report; `about` are its first fields."""
     means = {
         "accuracy": judged.solved.astype(float),
         "steps": judged.steps,
@@ -226,15 +234,18 @@ def _report(judged: Positions, scale: float, step: int, split: str) -> Difficult
         interval = wilson(int(judged.solved[of].sum()), int(of.sum()))
         points.append(Point(int(difficulty), int(of.sum()), metrics, interval))
     needed = scale * judged.oracle
-    totals = {name: float(values.mean()) for name, values in means.items()}
+    totals: dict[str, Any] = {name: float(values.mean()) for name, values in means.items()}
     totals |= {
-        "spearman": _spearman(judged.steps, judged.oracle),
+        "spearman": _finite(_spearman(judged.steps, judged.oracle)),
         "scale": scale,
         "too_many": float(np.maximum(judged.steps - needed, 0.0).mean()),
         "too_few": float(np.maximum(needed - judged.steps, 0.0).mean()),
         "oracle_accuracy": judged.right_at_oracle(scale),
     }
-    return DifficultyReport(step, split, tuple(points), totals, _spearman_interval(judged))
+    if exited is not None:
+        totals["oracle_exit_accuracy"] = float(exited.solved.mean())
+        totals["oracle_exit_steps"] = float(exited.steps.mean())
+    return DifficultyReport(*about, tuple(points), totals, _spearman_interval(judged))
 
 
 def _spearman(steps: Numbers, oracle: Numbers) -> float:
@@ -258,14 +269,34 @@ def _spearman_interval(judged: Positions) -> Interval | None:
     return float(low), float(high)
 
 
+def _exits(totals: Mapping[str, Any]) -> str:
+    if "oracle_exit_steps" not in totals:
+        return ""
+    return (
+        f"\noracle: positions that stop there, after {totals['oracle_exit_steps']:.2f} steps, have"
+        f" accuracy {totals['oracle_exit_accuracy']:.4g}"
+    )
+
+
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _collected(
+def collected(
     evaluator: Evaluator, model: Any, sets: Iterable[EvaluationSet], name: str, most: int
 ) -> Positions:
-    """The judged positions of the sets, with those of an example together."""
+    """The judged positions of the sets, with those of an example together.
+
+    Args:
+      evaluator: that has the sets' methods.
+      model: whose answers are judged after each step.
+      sets: of examples.
+      name: of the problem.
+      most: examples of each set that are judged at most.
+
+    Raises:
+      UserError: the problem's depth is not known.
+    """
     parts: list[Positions] = []
     example = 0
     for part in sets:
@@ -273,7 +304,7 @@ def _collected(
         if not isinstance(method, Aligned):
             raise UserError(f"steps by difficulty need {_NEEDED}, and {name} is judged otherwise.")
         for batch in method.batches(part):
-            if "position_difficulty" not in batch:
+            if DIFFICULTY not in batch:
                 raise UserError(f"steps by difficulty need {_NEEDED}, and {name} does not say it.")
             parts.append(_of_batch(model, batch, example))
             example, seen = example + len(batch["inputs"]), seen + len(batch["inputs"])
@@ -306,7 +337,7 @@ def _of_batch(model: Any, batch: Mapping[str, Any], first: int) -> Positions:
     # Zeros at the end of all rows are left out of a batch.
     targets, oracle = (
         np.pad(batch[name].numpy(), [(0, 0), (0, length - batch[name].shape[1])])
-        for name in ("targets", "position_difficulty")
+        for name in ("targets", DIFFICULTY)
     )
     judged = (targets > 0) & (oracle > 0) & (batch["weight"].numpy()[:, None] > 0)
     every = np.stack(answers)

@@ -14,24 +14,19 @@ by a search, are evaluated once for each depth.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from tabulate import tabulate
 
 from ut_tf import registry
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.evaluation.depth_pass import Seen, measure_in_one_pass
 from ut_tf.evaluation.evaluator import Evaluator, about_checkpoint, chosen_sets, combined
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
-from ut_tf.evaluation.sweep_files import plain_point, write_sweep
+from ut_tf.evaluation.sweep_files import Sweep, plain_table
 from ut_tf.run import Run
 from ut_tf.run_weights import LoadedCheckpoint, copy_weights, load_checkpoint
-from ut_tf.storage.layout import DEPTH_SWEEP_FILE, DEPTH_SWEEP_TABLE_FILE
+from ut_tf.storage.layout import DEPTH_SWEEP
 
 _SEEN = ("residual", "changed", "found", "lost", "mean_steps")
 _EXAMPLES, _SYMBOLS = "seq_accuracy", "accuracy"
-_COLUMNS = ("depth", "trained", *_SEEN, "milliseconds")
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class DepthPoint:
 
 
 @dataclass(frozen=True)
-class DepthSweep:
+class DepthSweep(Sweep):
     """A model at several depths.
 
     Args:
@@ -79,15 +74,14 @@ class DepthSweep:
       points: in ascending order.
     """
 
+    stem = DEPTH_SWEEP
+    about = ("step", "field", "headlines")
+    columns = ("depth", "trained", *_SEEN, "milliseconds")
+
     step: int
     field: str
     headlines: tuple[str, ...]
     points: tuple[DepthPoint, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        points = [plain_point(point, _COLUMNS) for point in self.points]
-        return {"step": self.step, "field": self.field, "points": points}
 
     def table(self) -> str:
         """A line for each depth, with the metrics that say most and their intervals."""
@@ -96,22 +90,7 @@ class DepthSweep:
         steady = all(point.mean_steps in (None, point.depth) for point in self.points)
         rows = [self._row(point, steady) for point in self.points]
         kept = [at for at in range(len(header)) if any(row[at] for row in rows)]
-        return tabulate(
-            [[row[at] for at in kept] for row in rows],
-            [header[at] for at in kept],
-            tablefmt="plain",
-            disable_numparse=True,
-            colalign=["right"] * len(kept),
-        )
-
-    def write(self, output_dir: Path) -> None:
-        """Writes the points, with all metrics, as JSON and as CSV into a run directory.
-
-        Raises:
-          UserError: a file cannot be written.
-        """
-        names = (DEPTH_SWEEP_FILE, DEPTH_SWEEP_TABLE_FILE)
-        write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
+        return plain_table([header[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
     @property
     def _columns(self) -> list[str]:
@@ -128,7 +107,7 @@ class DepthSweep:
     def _row(self, point: DepthPoint, steady: bool) -> list[str]:
         return [
             f"trained {point.depth}" if point.trained else str(point.depth),
-            *(_with_interval(point.measured, name) for name in self._columns),
+            *map(point.measured.text, self._columns),
             _number(point.residual, ".3g"),
             _number(point.changed, ".2%"),
             _number(point.found, "d"),
@@ -175,6 +154,7 @@ def sweep_depths(
         else:
             in_one_pass.append((part, found))
     about = about_checkpoint(run, problem, sets, loaded)
+    about["headlines"] = evaluator.headlines(sets)
     points = []
     for number, depth in enumerate(depths):
         pairs = [(part, found[number][0]) for part, found in in_one_pass]
@@ -185,10 +165,7 @@ def sweep_depths(
             seen.seconds += seconds
             if on_depth is not None:
                 on_depth(depth)
-        headlines = evaluator.headlines(sets)
-        measured = CheckpointMeasurement(
-            **vars(combined(problem, pairs)), **about, headlines=headlines
-        )
+        measured = CheckpointMeasurement(**vars(combined(problem, pairs)), **about)
         points.append(_point(depth, depth == trained, measured, seen, bool(number)))
     return DepthSweep(
         loaded.step,
@@ -249,14 +226,6 @@ def _point(
         mean_steps=seen.steps / seen.positions if seen.positions else None,
         milliseconds=1000.0 * seen.seconds / max(sum(measured.examples.values()), 1),
     )
-
-
-def _with_interval(measured: Measurement, name: str) -> str:
-    value = f"{measured.metrics[name]:.4g}"
-    if name not in measured.intervals:
-        return value
-    low, high = measured.intervals[name]
-    return f"{value} [{low:.4g}, {high:.4g}]"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -7,25 +7,16 @@ How it is used::
     sweep.write(run.output_dir)
 """
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
-
-import tensorflow as tf
-from tabulate import tabulate
 
 from ut_tf import registry
-from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.evaluation.evaluator import Evaluator, chosen_sets
-from ut_tf.evaluation.method import EvaluationContext
-from ut_tf.evaluation.methods.batches import BatchMethod
-from ut_tf.evaluation.sweep_files import plain_point, write_sweep
-from ut_tf.metrics.sums import Metric, ratio
+from ut_tf.data.problem import Problem
+from ut_tf.evaluation.evaluator import chosen_sets
+from ut_tf.evaluation.sweep_files import Sweep, plain_table
+from ut_tf.evaluation.uses import Uses
 from ut_tf.run import Run
-from ut_tf.run_weights import copy_weights, load_checkpoint
-from ut_tf.storage.layout import EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE
+from ut_tf.storage.layout import EXIT_SWEEP
 
 NO_RULE = "none"
 _RELATIVE, _NATS, _STEPS = (0.01, 0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2, 1e-1), (2.0, 3.0, 5.0)
@@ -37,7 +28,6 @@ THRESHOLDS = {
     "kl": _NATS,
     "argmax_stable": _STEPS,
 }
-_COLUMNS = ("eval_exit", "eval_exit_threshold", "mean_steps", "milliseconds")
 
 
 @dataclass(frozen=True)
@@ -62,15 +52,11 @@ class ExitPoint:
     @property
     def use(self) -> str:
         """The rule as ``Run.in_use`` reads it."""
-        return _use(self.eval_exit, self.eval_exit_threshold)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: what is not finite is None."""
-        return plain_point(self, _COLUMNS)
+        return use_of_rule(self.eval_exit, self.eval_exit_threshold)
 
 
 @dataclass(frozen=True)
-class ExitSweep:
+class ExitSweep(Sweep):
     """A model at full depth and under exit rules.
 
     Args:
@@ -79,13 +65,12 @@ class ExitSweep:
       points: the first without a rule.
     """
 
+    stem = EXIT_SWEEP
+    columns = ("eval_exit", "eval_exit_threshold", "mean_steps", "milliseconds")
+
     step: int
     headlines: tuple[str, ...]
     points: tuple[ExitPoint, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {"step": self.step, "points": [point.to_dict() for point in self.points]}
 
     def table(self) -> str:
         """A line for each point, with the metrics that say most."""
@@ -100,31 +85,7 @@ class ExitSweep:
             for point in self.points
         ]
         header = ["eval_exit", "threshold", *self.headlines, "mean steps", "ms/example"]
-        alignment = ("left", *("right",) * (len(header) - 1))
-        return tabulate(rows, header, tablefmt="plain", disable_numparse=True, colalign=alignment)
-
-    def write(self, output_dir: Path) -> None:
-        """Writes the points, with all metrics, as JSON and as CSV into a run directory.
-
-        Raises:
-          UserError: a file cannot be written.
-        """
-        names = (EXIT_SWEEP_FILE, EXIT_SWEEP_TABLE_FILE)
-        write_sweep(output_dir, names, self.to_dict(), _COLUMNS, self.points)
-
-
-class GivenTargets(BatchMethod):
-    """The mean ponder time of encoder and decoder, where the targets are given."""
-
-    metrics: ClassVar[Mapping[str, Metric]] = {"mean_steps": Metric(("steps", "positions"), ratio)}
-    headline = "mean_steps"
-
-    def judge(self, features: dict[str, Any]) -> dict[str, Any]:
-        details = self.context.model(features, training=False, return_details=True)[1]
-        parts = [part for part in details if part is not None]
-        steps = [tf.reduce_sum(part.ponder_times * part.mask, 1) for part in parts]
-        positions = [tf.reduce_sum(part.mask, 1) for part in parts]
-        return {"steps": tf.add_n(steps), "positions": tf.add_n(positions)}
+        return plain_table(header, rows, left=1)
 
 
 def sweep_exits(
@@ -151,30 +112,19 @@ def sweep_exits(
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
     points: list[ExitPoint] = []
-    pairs: list[tuple[str, float | None]] = [(NO_RULE, None)]
-    # Another model than a Universal Transformer has no rules.
-    _with_rule(run, *pairs[0])
-    pairs += [
-        (rule, threshold)
-        for rule in rules or possible_rules(run)
-        for threshold in THRESHOLDS.get(rule, (None,))
-    ]
+    pairs: list[tuple[str, float | None]] = [(NO_RULE, None), *rules_at_thresholds(run, rules)]
     # A rule that cannot be is told before anything is computed.
-    runs = [_with_rule(run, *pair) for pair in pairs]
-    # Read once: a training may remove the checkpoint before the last rule is judged.
-    loaded = load_checkpoint(runs[0], checkpoint)
+    runs = [run.in_use(use_of_rule(*pair)) for pair in pairs]
+    uses = Uses(runs[0], problem, sets, checkpoint)
     for pair, used in zip(pairs, runs, strict=True):
-        model = loaded.model
-        if used is not runs[0]:
-            model = used.make_model()
-            copy_weights(loaded.model, model)
-        evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
-        steps = GivenTargets(EvaluationContext(model, problem, run.data_dir))
-        points.append(_judged(evaluator, steps, sets, *pair))
+        found = uses.judge(uses.model_of(used))
+        points.append(
+            ExitPoint(*pair, found.mean_steps, found.milliseconds, found.measured.metrics)
+        )
         if on_point is not None:
             on_point(points[-1], len(points), len(pairs))
-    shown = evaluator.headline_metrics(sets, points[0].metrics)
-    return ExitSweep(loaded.step, shown, tuple(points))
+    shown = uses.evaluator.headline_metrics(sets, points[0].metrics)
+    return ExitSweep(uses.loaded.step, shown, tuple(points))
 
 
 def possible_rules(run: Run) -> list[str]:
@@ -196,36 +146,22 @@ def possible_rules(run: Run) -> list[str]:
     return sorted(names, key=lambda name: reads_logits[name])
 
 
-def _with_rule(run: Run, rule: str, threshold: float | None) -> Run:
-    return run.in_use(_use(rule, threshold))
+def rules_at_thresholds(run: Run, rules: Sequence[str]) -> list[tuple[str, float | None]]:
+    """The rules, by default all that a run's model can take, at each of their thresholds; None: at
+    the rule's own.
+
+    Raises:
+      UserError: the model is no Universal Transformer, and so has no rules.
+    """
+    run.in_use(use_of_rule(NO_RULE, None))
+    return [
+        (rule, threshold)
+        for rule in rules or possible_rules(run)
+        for threshold in THRESHOLDS.get(rule, (None,))
+    ]
 
 
-def _use(rule: str, threshold: float | None) -> str:
+def use_of_rule(rule: str, threshold: float | None) -> str:
+    """The rule at a threshold as ``Run.in_use`` reads it."""
     assignment = "" if threshold is None else f",eval_exit_threshold={threshold:g}"
     return f"eval_exit={rule}{assignment}"
-
-
-def _judged(
-    evaluator: Evaluator,
-    steps: GivenTargets,
-    sets: Sequence[EvaluationSet],
-    rule: str,
-    threshold: float | None,
-) -> ExitPoint:
-    measured = evaluator.measure(sets)
-    # The graphs are traced now.
-    seconds = min(_seconds(evaluator, sets) for _ in range(2))
-    examples = sum(measured.examples.values())
-    total = sum(
-        measured.examples[part.name] * steps.measure(part, False).metrics["mean_steps"]
-        for part in sets
-    )
-    return ExitPoint(
-        rule, threshold, total / examples, 1000.0 * seconds / examples, measured.metrics
-    )
-
-
-def _seconds(evaluator: Evaluator, sets: Sequence[EvaluationSet]) -> float:
-    began = time.perf_counter()
-    evaluator.evaluate(sets)
-    return time.perf_counter() - began

@@ -29,6 +29,14 @@ class Measurement:
     signatures: dict[str, str] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
 
+    def text(self, name: str) -> str:
+        """A metric, and in brackets its interval if it has one."""
+        value = f"{self.metrics[name]:.4g}"
+        if name not in self.intervals:
+            return value
+        low, high = self.intervals[name]
+        return f"{value} [{low:.4g}, {high:.4g}]"
+
     def prefixed(self, name: str) -> "Measurement":
         """The same with the name of the set before each metric's; `name` may be empty."""
         if not name:

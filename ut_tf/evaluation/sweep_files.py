@@ -4,55 +4,75 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from tabulate import tabulate
 
 from ut_tf.errors import UserError
 from ut_tf.storage.files import write_text
 
 
-def write_sweep(
-    output_dir: Path,
-    names: tuple[str, str],
-    values: Mapping[str, Any],
-    columns: Sequence[str],
-    points: Sequence[Any],
-) -> None:
-    """Writes a sweep.
+class Sweep:
+    """Base class of sweeps, dataclasses whose points have `metrics`.
 
-    Args:
-      output_dir: a run directory.
-      names: of the JSON and of the CSV file in it.
-      values: the sweep as plain values.
+    Attributes:
+      stem: of the names of its files.
+      about: its fields, besides points, that JSON has.
       columns: fields of the points that are columns before their metrics.
-      points: with a field `metrics`.
-
-    Raises:
-      UserError: a file cannot be written.
+      points: in their order.
     """
-    metrics = sorted({name for point in points for name in point.metrics})
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, *metrics])
-    for point in points:
-        fields = [getattr(point, name) for name in columns]
-        writer.writerow([*fields, *(point.metrics.get(name) for name in metrics)])
-    contents = (f"{json.dumps(values, indent=2, allow_nan=False)}\n", text.getvalue())
-    for name, content in zip(names, contents, strict=True):
-        try:
-            write_text(output_dir / name, content)
-        except OSError as error:
-            raise UserError(
-                f"{output_dir / name} cannot be written: {error.strerror or error}; change the"
-                " folder's permissions."
-            ) from error
+
+    stem: ClassVar[str]
+    about: ClassVar[tuple[str, ...]] = ("step",)
+    columns: ClassVar[tuple[str, ...]]
+    points: tuple[Any, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: what is not finite is None."""
+        points = [
+            {
+                **{name: _plain(getattr(point, name)) for name in self.columns},
+                "metrics": {name: _plain(at) for name, at in sorted(point.metrics.items())},
+            }
+            for point in self.points
+        ]
+        return {**{name: getattr(self, name) for name in self.about}, "points": points}
+
+    def write(self, output_dir: Path, name: str = "") -> None:
+        """Writes the points, with all metrics, as JSON and as CSV into a run directory.
+
+        Args:
+          output_dir: the run directory.
+          name: of the files without their ends; empty: the sweep's stem.
+
+        Raises:
+          UserError: a file cannot be written.
+        """
+        metrics = sorted({name for point in self.points for name in point.metrics})
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*self.columns, *metrics])
+        for point in self.points:
+            fields = [getattr(point, name) for name in self.columns]
+            writer.writerow([*fields, *(point.metrics.get(name) for name in metrics)])
+        values = f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n"
+        for end, content in ((".json", values), (".csv", text.getvalue())):
+            path = output_dir / f"{name or self.stem}{end}"
+            try:
+                write_text(path, content)
+            except OSError as error:
+                raise UserError(
+                    f"{path} cannot be written: {error.strerror or error}; change the folder's"
+                    " permissions."
+                ) from error
 
 
-def plain_point(point: Any, columns: Sequence[str]) -> dict[str, Any]:
-    """Plain values of a point, ready for JSON: what is not finite is None."""
-    fields = {name: _plain(getattr(point, name)) for name in columns}
-    return {**fields, "metrics": {name: _plain(at) for name, at in sorted(point.metrics.items())}}
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> str:
+    """A table without lines, whose first `left` columns stand at the left."""
+    sides = ["left" if column < left else "right" for column in range(len(header))]
+    return tabulate(rows, header, tablefmt="plain", disable_numparse=True, colalign=sides)
 
 
 def _plain(value: Any) -> Any:

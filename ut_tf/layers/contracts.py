@@ -52,6 +52,8 @@ class StackInputs:
         added to the state before the next step. None: nothing is.
       keys: int64 [batch], numbers of the examples, from which initial states are drawn; None: their
         places in the batch.
+      exit_steps: int32 [batch, symbols], the step in use, from 1, after which a symbol exits
+        besides its halting; None: none does.
     """
 
     symbol_mask: Any = None
@@ -70,6 +72,7 @@ class StackInputs:
     fresh: Any = None
     keys: Any = None
     feedback: Callable[[Any], Any] | None = None
+    exit_steps: Any = None
 
     def replace(self, **fields: Any) -> "StackInputs":
         """Returns the same with other values of some fields."""

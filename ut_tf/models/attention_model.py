@@ -177,6 +177,7 @@ class AttentionModel(EncoderDecoder):
                 puzzles=options.puzzles,
                 keys=self.example_keys(ids, options),
                 feedback=self.feedback,
+                exit_steps=options.exit_steps,
                 **({} if self.has_decoder else _answering(options)),
                 to_depth=options.to_depth,
             ),

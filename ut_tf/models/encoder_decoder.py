@@ -197,6 +197,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             given.get("puzzles"),
             given.get("fresh"),
             given.get("restart"),
+            given.get("exit_steps"),
         )
         of_encoder, of_decoder = orders.options(options)
         encoded = self.encode(features, of_encoder) if self.has_encoder else None

@@ -30,6 +30,8 @@ class Orders(NamedTuple):
             targets.observer(options.observer, inputs) if targets else None,
         )
         encoder, decoder = (options._replace(observer=observer) for observer in observers)
+        if inputs and options.exit_steps is not None:
+            encoder = encoder._replace(exit_steps=inputs.packed(options.exit_steps))
         return encoder, decoder
 
     def logits(self, logits: Any, targets: str) -> Any:

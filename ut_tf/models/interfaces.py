@@ -115,6 +115,8 @@ class CallOptions(NamedTuple):
       fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
       puzzles: int32 [batch], whose vectors the encoder's memory has, or None.
       restart: int64 [batch], which of several initial states an example has; None: the first.
+      exit_steps: int32 [batch, length], the step in use, from 1, after which a position of the
+        encoder exits besides its halting; None: no position does.
     """
 
     training: bool = False
@@ -128,6 +130,7 @@ class CallOptions(NamedTuple):
     puzzles: Any = None
     fresh: Any = None
     restart: Any = None
+    exit_steps: Any = None
 
 
 def fixed_depth(

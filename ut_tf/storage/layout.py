@@ -12,6 +12,7 @@ runs/babi_qa-ut_base/
   ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
   depth_sweep.json     the same at each depth (ut-eval --depth_sweep), and depth_sweep.csv
+  compute.json         metrics against FLOP and time (--compute), and compute.csv
   by_difficulty.json   steps beside those of an algorithm (--by_difficulty), and by_difficulty.csv
   figures/             what ut-eval --figures drew
   bleu.jsonl           BLEU of each checkpoint
@@ -37,15 +38,12 @@ METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"
 ENSEMBLES_FILE = "ensembles.jsonl"
-EXIT_SWEEP_FILE = "exit_sweep.json"
-EXIT_SWEEP_TABLE_FILE = "exit_sweep.csv"
-EXIT_SWEEP_FIGURE = "exit_sweep"
-DEPTH_SWEEP_FILE = "depth_sweep.json"
-DEPTH_SWEEP_TABLE_FILE = "depth_sweep.csv"
-DEPTH_SWEEP_FIGURE = "depth_sweep"
-BY_DIFFICULTY_FILE = "by_difficulty.json"
-BY_DIFFICULTY_TABLE_FILE = "by_difficulty.csv"
-BY_DIFFICULTY_FIGURE = "by_difficulty"
+# Sweeps: the names of a table in JSON and CSV and of its figure, without their ends.
+EXIT_SWEEP = "exit_sweep"
+DEPTH_SWEEP = "depth_sweep"
+COMPUTE = "compute"
+BY_DIFFICULTY = "by_difficulty"
+SWEEPS = (EXIT_SWEEP, DEPTH_SWEEP, COMPUTE, BY_DIFFICULTY)
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"

@@ -14,10 +14,10 @@ those of all steps, and the time is that of a new model, whose positions halt as
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -26,6 +26,13 @@ from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.factories import make_model
 from ut_tf.models.bounded import TooLargeError
+from ut_tf.models.graph_flop import (
+    LoopSteps,
+    computing_all,
+    graph_flop,
+    loop_bound,
+    loops_of,
+)
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import Objective
@@ -38,28 +45,6 @@ _LONGEST_UPDATE = 25.0
 _FLOAT = 4
 # Of the depth of an update, where it is drawn.
 _DRAWS = 2048
-_LOOPS = ("While", "StatelessWhile")
-_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2")
-# The input or output that is the filter, [height, width, channels, ...], and the other side.
-_CONVOLUTIONS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
-    "Conv2D": lambda operation: (operation.inputs[1], operation.outputs[0]),
-    "Conv2DBackpropInput": lambda operation: (operation.inputs[1], operation.inputs[2]),
-    "Conv2DBackpropFilter": lambda operation: (operation.outputs[0], operation.inputs[2]),
-}
-
-
-class LoopSteps(NamedTuple):
-    """How often the bodies of a graph's loops run.
-
-    Fields:
-      bounded: of loops whose bound is in the graph; None: as often as that.
-      unbounded: of all others.
-      taken: of those of them that were counted, by name.
-    """
-
-    bounded: float | None = None
-    unbounded: float = 1.0
-    taken: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -147,20 +132,11 @@ class RandomTraining:
         features = self.features(batch)
         (carry,) = self._step.start([features])
         function = tf.function(self._counted, autograph=False)
-        skipping = [
-            layer for layer in self.model._flatten_layers() if hasattr(layer, "halting_compute")
-        ]
-        before = [layer.halting_compute for layer in skipping]
-        try:
-            for layer in skipping:
-                layer.halting_compute = "dense"
+        with computing_all(self.model):
             counted = function.get_concrete_function(features, carry)
-        finally:
-            for layer, compute in zip(skipping, before, strict=True):
-                layer.halting_compute = compute
         if self._draw is not None:
             return counted.graph, LoopSteps(*self._draw(range(1, _DRAWS + 1)))
-        if all(map(_bound, _loops(counted.graph))):
+        if all(map(loop_bound, loops_of(counted.graph))):
             return counted.graph, LoopSteps()
         taken = {name: int(count) for name, count in function(features, carry).items()}
         return counted.graph, LoopSteps(taken=taken)
@@ -195,10 +171,12 @@ class RandomTraining:
         return {**features, "weight": tf.ones([*self._front, batch.examples])}
 
     def _counted(self, features: Any, carry: Any) -> dict[str, Any]:
-        """Updates the weights; returns how often each loop has run its body, int32 []."""
+        """Updates the weights; returns how often each loop without a bound has run its body, int32
+        [].
+        """
         self._step._run_whole(features, carry)
-        loops = _loops(tf.compat.v1.get_default_graph())
-        return {loop.name: loop.outputs[0] for loop in loops}
+        loops = loops_of(tf.compat.v1.get_default_graph())
+        return {loop.name: loop.outputs[0] for loop in loops if loop_bound(loop) is None}
 
     @property
     def _front(self) -> list[int]:
@@ -337,60 +315,6 @@ def _drawn_steps(
         return float(with_gradient), float(without)
 
     return None if draw(tf.constant(1, tf.int64)) is None else mean
-
-
-def graph_flop(graph: Any, steps: LoopSteps) -> float:
-    """Returns the FLOP of the matrix products and convolutions in a graph and in the functions that
-    it calls; of a choice among functions, that of the largest.
-
-    Args:
-      graph: tf.Graph, of known shapes.
-      steps: of its loops.
-    """
-
-    def inside(function: Any) -> float:
-        return graph_flop(graph._get_function(function.name).graph, steps)
-
-    total = 0.0
-    for operation in graph.get_operations():
-        kind = operation.type
-        if kind in _PRODUCTS:
-            name = "transpose_a" if kind == "MatMul" else "adj_x"
-            inner = operation.inputs[0].shape[-2 if operation.get_attr(name) else -1]
-            total += 2.0 * (operation.outputs[0].shape.num_elements() or 0) * (inner or 0)
-        elif kind in _CONVOLUTIONS:
-            window, result = _CONVOLUTIONS[kind](operation)
-            sizes = (window.shape[:3].num_elements(), result.shape.num_elements())
-            total += 2.0 * (sizes[0] or 0) * (sizes[1] or 0)
-        elif kind in ("PartitionedCall", "StatefulPartitionedCall"):
-            total += inside(operation.get_attr("f"))
-        elif kind in ("If", "StatelessIf"):
-            branches = (operation.get_attr(name) for name in ("then_branch", "else_branch"))
-            total += max(map(inside, branches))
-        elif kind in ("Case", "StatelessCase"):
-            total += max(map(inside, operation.get_attr("branches")))
-        elif kind in _LOOPS:
-            total += _repeats(operation, steps) * inside(operation.get_attr("body"))
-    return total
-
-
-def _repeats(loop: Any, steps: LoopSteps) -> float:
-    bound = _bound(loop)
-    if bound is None:
-        return steps.taken.get(loop.name, steps.unbounded)
-    return bound if steps.bounded is None else steps.bounded
-
-
-def _bound(loop: Any) -> int | None:
-    """Returns how often a loop's body runs at most, where the graph says it; that of a loop for the
-    gradient is that of the loop whose gradient it is.
-    """
-    bound = tf.get_static_value(loop.inputs[1])
-    return None if bound is None or bound < 0 else int(bound)
-
-
-def _loops(graph: Any) -> list[Any]:
-    return [operation for operation in graph.get_operations() if operation.type in _LOOPS]
 
 
 def largest_batch(

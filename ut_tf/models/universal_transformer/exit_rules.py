@@ -93,6 +93,29 @@ def _change(states: Any, previous: Any) -> Any:
     return tf.cast(states, tf.float32) - tf.cast(previous, tf.float32)
 
 
+class AfterSteps(ExitRule):
+    """Each position exits after steps that the call is given: the exits of an oracle.
+
+    Args:
+      steps: int32 [batch, symbols], from 1; positions in front of the symbols never exit.
+    """
+
+    def __init__(self, steps: Any) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def start(self, states: Any, vocab_size: int | None) -> Any:
+        del vocab_size
+        before = tf.shape(states)[1] - tf.shape(self.steps)[1]
+        return tf.pad(self.steps, [[0, 0], [before, 0]], constant_values=tf.int32.max)
+
+    def check(
+        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
+    ) -> tuple[Any, Any]:
+        del states, logits
+        return step + 1 >= carried, carried
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class StateDifference(ExitRule):
     """``eval_exit="state_difference"``: ‖s_t - s_(t-1)‖ < threshold · ‖s_t‖."""

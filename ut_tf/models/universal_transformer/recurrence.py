@@ -40,7 +40,7 @@ from ut_tf.models.universal_transformer.depth import (
     EarlyExit,
     UntilHalted,
 )
-from ut_tf.models.universal_transformer.exit_rules import ExitRule
+from ut_tf.models.universal_transformer.exit_rules import AfterSteps, ExitRule
 from ut_tf.models.universal_transformer.given_depth import ToDepth
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.initial_state import InitialState
@@ -241,13 +241,13 @@ class Recurrence(OptionalOutputs, Composite):
                 "`to_depth` is for evaluation at one depth for all examples, without"
                 " recurrence=dwa, position_shift and random halting: leave it or them out."
             )
-        depth = self._in_use(given.to_depth.steps, self.exit_rule, given)
+        depth = self._in_use(given.to_depth.steps, self._rule(given), given)
         return ToDepth(depth, given.to_depth, counts_all)
 
     def _depth(self, given: StackInputs, training: bool) -> Depth:
         """The depth of a call."""
         unit = self.halting_unit
-        rule = None if training else self.exit_rule
+        rule = None if training else self._rule(given)
         if given.steps is not None:
             if self.cell.sees_earlier_states:
                 _refuse_depth(self.cell)
@@ -268,6 +268,14 @@ class Recurrence(OptionalOutputs, Composite):
         if unit.dynamic and training and unit.trains_all_steps:
             return AllSteps(unit, bound)
         return self._in_use(bound, rule, given)
+
+    def _rule(self, given: StackInputs) -> ExitRule | None:
+        """The exit rule of a call in use."""
+        if given.exit_steps is None:
+            return self.exit_rule
+        if self.cell.sees_earlier_states:
+            _refuse_depth(self.cell)
+        return AfterSteps(given.exit_steps)
 
     def _train_exits(self, bound: Any, given: StackInputs) -> EarlyExit | None:
         """The depth by whose rule positions exit in training, too."""
