@@ -17,7 +17,8 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
-from ut_tf.tables.layout_files import paper_tables
+from ut_tf.tables.by import BY, panels_by, panels_text
+from ut_tf.tables.layout_files import PUBLICATIONS, paper_tables
 from ut_tf.tables.paper_report import Report, make_report
 from ut_tf.tables.report_text import as_csv, as_json, as_markdown
 from ut_tf.tables.runs import FoundRun, find_runs
@@ -39,6 +40,8 @@ def main(argv: list[str]) -> None:
             f"--format={values.format}: expected one of"
             f" {', '.join(formats)}{did_you_mean(values.format, formats).rstrip('?')}."
         )
+    if values.by not in ("", *BY):
+        raise FlagError(f"--by={values.by}: expected one of {', '.join(BY)}.")
     report_results.check(values)
     output = expanded(values.output) if values.output else None
     if report_results.are_records(values.runs):
@@ -57,7 +60,11 @@ def main(argv: list[str]) -> None:
     if values.curves:
         _draw_curves(runs, values.curves, output or Path("curves"))
         return
-    report = make_report(paper_tables(), runs, numbers, _evaluation)
+    if values.by:
+        _show_by(runs, values.by, output)
+        return
+    (publication,) = {*PUBLICATIONS[1:]}.intersection(numbers) or PUBLICATIONS[:1]
+    report = make_report(paper_tables(publication), runs, numbers, _evaluation)
     _show(
         _as_html(report, output) if values.format == _HTML else _FORMATS[values.format](report),
         output,
@@ -89,6 +96,19 @@ def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
     is_main = names == _MAIN_CURVES
     chosen = main_curves(curves) if is_main else matching_curves(curves, names.split(","))
     for file in save(learning_curves(curves, chosen), output):
+        tell(COMMAND, f"drawn: {file}")
+
+
+def _show_by(runs: Sequence[FoundRun], by: str, output: Path | None) -> None:
+    from ut_tf.figures.by import curves_by, regret_bars
+    from ut_tf.figures.style import IMAGES, save
+
+    panels = panels_by(runs, by)
+    if output is None or output.suffix not in IMAGES:
+        _show(panels_text(panels), output)
+        return
+    figure = regret_bars(panels) if by == "regret" else curves_by(panels, by)
+    for file in save(figure, output):
         tell(COMMAND, f"drawn: {file}")
 
 

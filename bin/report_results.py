@@ -45,7 +45,7 @@ def are_records(places: Sequence[str]) -> bool:
 def check(values: Any) -> None:
     """Raises FlagError where flags do not go together."""
     if are_records(values.runs):
-        for name in ("record", "table", "row", "metrics", "note", "curves"):
+        for name in ("record", "table", "row", "metrics", "note", "curves", "by"):
             if values[name].value:
                 raise FlagError(f"--{name} needs run directories, not files of records.")
         if values.format not in ("markdown", "md", "html"):

@@ -426,7 +426,7 @@ def test_training_writes_nothing_outside(tmp_path: Path, odd: int) -> None:
 def test_figures_are_drawn_where_they_were_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(style, "as_png", lambda _: b"png")
+    monkeypatch.setattr(style, "as_image", lambda *_: b"png")
     monkeypatch.setattr(style, "as_svg", lambda _: "svg")
     with outside(tmp_path / "outside") as victim:
         link_all(tmp_path / "run", victim, "exit_sweep.svg", "exit_sweep.png")

@@ -7,13 +7,12 @@
 """
 
 import fnmatch
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.figures.style import COLORS, in_style, new_panels
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.json_lines import finished_lines, read_object
 from ut_tf.storage.layout import METRICS_FILE
@@ -104,10 +103,9 @@ def learning_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str
                 f"no run has the curve {name!r}{did_you_mean(name, known)}: expected one of"
                 f" {', '.join(known)}."
             )
-    columns = min(len(names), 2)
-    figure, axes = new_figure(rows=math.ceil(len(names) / columns), columns=columns)
+    figure, axes = new_panels(len(names))
     with in_style():
-        for axis, name in zip(axes, names, strict=False):
+        for axis, name in zip(axes, names, strict=True):
             for number, (label, curves) in enumerate(runs.items()):
                 if name in curves:
                     steps, values = zip(*curves[name], strict=True)
@@ -117,6 +115,4 @@ def learning_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str
             axis.set_title(name)
             axis.set_xlabel("step")
             axis.legend(loc="best", fontsize=8)
-        for axis in axes[len(names) :]:
-            axis.remove()
     return figure

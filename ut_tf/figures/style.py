@@ -12,6 +12,7 @@ stays text.
 
 import importlib.util
 import io
+import math
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _STYLE = {
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "font.size": 9,
+    # Letters, not drawings of them.
+    "pdf.fonttype": 42,
     "grid.color": "#e3e3e3",
     "legend.frameon": False,
     "svg.fonttype": "none",
@@ -74,6 +77,19 @@ def new_figure(
     return figure, list(axes.flat)
 
 
+def new_panels(
+    count: int, columns: int = 2, panel: tuple[float, float] = _PANEL
+) -> tuple[Any, list[Any]]:
+    """A figure of so many panels in at most so many columns, and their axes; as of
+    ``new_figure``.
+    """
+    columns = min(count, columns)
+    figure, axes = new_figure(math.ceil(count / columns), columns, panel)
+    for axis in axes[count:]:
+        axis.remove()
+    return figure, axes[:count]
+
+
 def in_style() -> AbstractContextManager[None]:
     """A context in which new artists have the common style."""
     import matplotlib
@@ -90,17 +106,21 @@ def as_svg(figure: Any) -> str:
     return text.getvalue()
 
 
-def as_png(figure: Any) -> bytes:
-    """The figure as a PNG file."""
+def as_image(figure: Any, form: str = "png") -> bytes:
+    """The figure as a PNG or PDF file."""
     image = io.BytesIO()
+    unsaid = {"png": "Software", "pdf": "CreationDate"}[form]
     with in_style():
-        figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
+        figure.savefig(image, format=form, dpi=150, metadata={unsaid: None})
     return image.getvalue()
+
+
+IMAGES = (".svg", ".png", ".pdf")
 
 
 def save(figure: Any, path: Path) -> list[Path]:
     """Writes a figure as `path`.svg and `path`.png, or as `path` alone where that ends with one of
-    the two.
+    ``IMAGES``.
 
     Returns:
       The files written.
@@ -108,10 +128,11 @@ def save(figure: Any, path: Path) -> list[Path]:
     Raises:
       UserError: a file cannot be written.
     """
-    named = path.suffix in (".svg", ".png")
+    named = path.suffix in IMAGES
     files = [path] if named else [path.with_name(f"{path.name}{end}") for end in (".svg", ".png")]
     for file in files:
-        write(file, as_svg(figure).encode() if file.suffix == ".svg" else as_png(figure))
+        svg = file.suffix == ".svg"
+        write(file, as_svg(figure).encode() if svg else as_image(figure, file.suffix[1:]))
     return files
 
 

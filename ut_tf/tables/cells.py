@@ -13,6 +13,7 @@ the best seeds' for ``best``, each seed's for ``mean`` and ``deviation``.
 
 import itertools
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,13 @@ class Cell:
 
 
 def figure_of(record: Record, name: str) -> Figure:
-    """A metric of an evaluation; what is not there, or not finite, is None."""
+    """A metric of an evaluation; what is not there, or not finite, is None. That of
+    "length_>40/accuracy" is the mean over the lengths above 40.
+    """
+    if match := re.fullmatch(r"(\w+_)>(\d+)(/.+)", name):
+        sizes = (re.fullmatch(rf"{match[1]}(\d+){match[3]}", other) for other in record.metrics)
+        names = [size[0] for size in sizes if size and int(size[1]) > int(match[2])]
+        return Figure(statistics.fmean(map(record.metrics.__getitem__, names)) if names else None)
     value = record.metrics.get(name, math.nan)
     low, high = record.intervals.get(name, (math.nan, math.nan))
     known = math.isfinite(low) and math.isfinite(high)

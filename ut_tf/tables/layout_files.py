@@ -33,7 +33,7 @@ from ut_tf.errors import UserError, did_you_mean
 from ut_tf.tables.layout import FACTS, LINE_FIELDS, Column, Publication, Table
 
 TABLES_FILE = "tables.yaml"
-_PAPER_FILE = Path(__file__).parent / "paper.yaml"
+PUBLICATIONS = ("paper", "chomsky")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 # A text may stand unquoted in a file, though YAML takes it for a number.
 _ACCEPTED: dict[Any, tuple[type, ...]] = {str: (str, int, float), float: (int, float)}
@@ -84,11 +84,12 @@ def layout_of(tables: Mapping[str, Table], records: str) -> Table:
 
 
 @functools.cache
-def paper_tables() -> Publication:
+def paper_tables(name: str = "paper") -> Publication:
     """The tables of "Universal Transformers" (arXiv 1807.03819v3), as printed, and the problems
-    whose figures belong in their columns.
+    whose figures belong in their columns; or those of "chomsky" (arXiv 2207.02098).
     """
-    publication: Publication = _read(Publication, _read_yaml(_PAPER_FILE), str(_PAPER_FILE))
+    path = Path(__file__).parent / f"{name}.yaml"
+    publication: Publication = _read(Publication, _read_yaml(path), str(path))
     return publication
 
 

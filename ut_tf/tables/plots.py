@@ -4,11 +4,10 @@ Published rows are gray and hollow. A row of ours has its interval (one seed) or
 deviation (several), where it is known. Only the first figure of a cell is drawn.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ut_tf.figures.style import COLORS, PUBLISHED_COLOR, in_style, new_figure
+from ut_tf.figures.style import COLORS, PUBLISHED_COLOR, in_style, new_panels
 from ut_tf.tables.cells import Cell
 from ut_tf.tables.layout import Column
 from ut_tf.tables.paper_report import FilledTable
@@ -35,15 +34,12 @@ def table_plot(filled: FilledTable) -> Any | None:
     if not columns:
         return None
     marks = [list(_marks(filled, column)) for column in columns]
-    lines = math.ceil(len(columns) / _PANELS_PER_LINE)
     height = 0.9 + 0.22 * max(map(len, marks))
-    figure, axes = new_figure(lines, min(len(columns), _PANELS_PER_LINE), panel=(4.2, height))
+    figure, axes = new_panels(len(columns), _PANELS_PER_LINE, panel=(4.2, height))
     with in_style():
-        for axis, column, members in zip(axes, columns, marks, strict=False):
+        for axis, column, members in zip(axes, columns, marks, strict=True):
             _draw(axis, members)
             axis.set_title(column.title)
-        for axis in axes[len(columns) :]:
-            axis.remove()
     return figure
 
 

@@ -97,7 +97,7 @@ class RunLog:
     def pondering(self, step: int) -> None:
         """Draws the ponder times of all log points so far, if there are any."""
         from ut_tf.figures.pondering import pondering_over_steps
-        from ut_tf.figures.style import as_png
+        from ut_tf.figures.style import as_image
 
         # Nothing is written before the first log point.
         points = [line for line in objects(self._metrics) if line.get("ponder_histogram")]
@@ -105,7 +105,7 @@ class RunLog:
             return
         histograms = [point["ponder_histogram"] for point in points]
         figure = pondering_over_steps([point["step"] for point in points], histograms)
-        image = tf.image.decode_png(as_png(figure), channels=3)
+        image = tf.image.decode_png(as_image(figure), channels=3)
         with self._writer.as_default(step=step):
             tf.summary.image("eval/ponder_time_over_steps", image[tf.newaxis])
 

@@ -1,0 +1,133 @@
+"""Metrics of runs over length, depth and difficulty, regret, and the Chomsky tasks: from files of
+tiny runs to tables and figures.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bin.stub_runs import evaluate, stub_run
+from tests.tables.report_rows import rows
+from ut_tf.bin import report
+from ut_tf.figures.by import curves_by, regret_bars
+from ut_tf.tables.by import panels_by
+from ut_tf.tables.runs import find_runs
+
+TASKS = ("sudoku_4x4", "maze_9", "prefix_sums_32", "p_hop")
+FORMS = ("basic", "fixed depth", "kl 0.01", "confidence 0.1", "argmax_stable 2")
+
+
+def judged(folder: Path, form: str, wasted: float, use: str = "") -> None:
+    """Writes what ut-eval --by_difficulty would."""
+    totals = {"wasted": wasted, "too_many": 1.5, "too_few": 0.25, "accuracy": 0.9}
+    metrics = {"accuracy": 0.8, "steps": 4.0, "final": 2.0}
+    values: dict[str, Any] = {"form": form, "totals": totals}
+    values["points"] = [{"difficulty": at, "metrics": metrics} for at in (1, 2)]
+    (folder / f"by_difficulty{use}.json").write_text(json.dumps(values))
+
+
+def regret_runs(place: Path) -> Path:
+    for task in TASKS:
+        for seed in (0, 1):
+            run = stub_run(place / f"{task}-{seed}", task, "ut_act_sudoku4", seed)
+            for number, form in enumerate(FORMS):
+                judged(run, form, number + seed, f"-{number}" if number else "")
+    return place
+
+
+def test_regret_of_five_forms_on_four_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = regret_runs(tmp_path / "runs")
+    assert report.main([str(place), "--by=regret"]) == 0
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        f"## {task}" for task in sorted(TASKS)
+    ]
+    lines = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    assert lines.count(["", "kl 0.01", *["2.5 (2 seeds)", "1.5 (2 seeds)"], *["0.25 (2 seeds)"],
+                        "0.9 (2 seeds)", ""]) == len(TASKS)  # fmt: skip
+    figure = regret_bars(panels_by(find_runs([place])[0], "regret"))
+    assert len(figure.axes) == len(TASKS)
+    for axis in figure.axes:
+        assert [label.get_text() for label in axis.get_yticklabels()] == [*FORMS[::-1]]
+        (wasted,) = (line for line in axis.lines if line.get_marker() == "D")
+        assert wasted.get_xdata().tolist() == [4.5, 3.5, 2.5, 1.5, 0.5]
+        assert [bar.get_width() for bar in axis.patches] == [-0.25] * 5 + [1.5] * 5
+    for name in ("regret.pdf", "regret.svg", "regret.png"):
+        assert report.main([str(place), "--by=regret", f"--output={tmp_path / name}"]) == 0
+    assert (tmp_path / "regret.pdf").read_bytes().startswith(b"%PDF")
+    assert "argmax_stable 2" in (tmp_path / "regret.svg").read_text()
+
+
+def test_lengths_say_what_was_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = stub_run(tmp_path / "a", "prefix_sums_32", "ut_act_sudoku4")
+    evaluate(run, {"length_32/accuracy": 1.0, "length_128/accuracy": 0.75, "loss": 0.5})
+    evaluate(run, {"length_64/accuracy": 0.5}, lengths=[64])
+    other = stub_run(tmp_path / "b", "prefix_sums_32", "ut_act_sudoku4", 1)
+    evaluate(other, {"length_32/accuracy": 0.5, "length_128/accuracy": 0.25})
+    assert report.main([str(tmp_path), "--by=length"]) == 0
+    text = capsys.readouterr().out
+    assert "## prefix_sums_32: accuracy, trained up to 32" in text
+    assert "| 32 " in text and text.index("| 32 ") < text.index("| 64 ") < text.index("| 128 ")
+    assert "0.75 (2 seeds)" in text and "0.5 (2 seeds)" in text
+
+
+def test_depths_and_difficulties_are_lines(tmp_path: Path) -> None:
+    run = stub_run(tmp_path / "a", "parity_40", "ut_act_sudoku4")
+    points = [
+        {"depth": depth, "trained": depth == 8, "metrics": {"accuracy": value, "loss": 1.0}}
+        for depth, value in ((4, 0.5), (8, 1.0))
+    ]
+    sweep = {"step": 1, "headlines": ["accuracy"], "points": points}
+    (run / "depth_sweep.json").write_text(json.dumps(sweep))
+    judged(run, "basic", 1.0)
+    evaluate(run, {"accuracy": 1.0})
+    evaluate(run, {"accuracy": 0.5}, hparams="eval_num_steps=4")
+    runs, _ = find_runs([tmp_path])
+    # The run is there once more for its other use; its files are read once.
+    (lines,) = panels_by(runs, "depth").values()
+    ((name, values),) = lines.items()
+    assert name.endswith("trained at 8") and values == {4: [0.5], 8: [1.0]}
+    (line,) = curves_by(panels_by(runs, "depth"), "depth").axes[0].lines
+    assert line.get_xydata().tolist() == [[4.0, 0.5], [8.0, 1.0]]
+    panels = panels_by(runs, "difficulty")
+    assert list(panels) == ["parity_40: accuracy", "parity_40: steps", "parity_40: final"]
+    assert panels["parity_40: steps"]["ut_act_sudoku4: basic"] == {1: [4.0], 2: [4.0]}
+    assert len(curves_by(panels, "difficulty").axes) == 3
+
+
+def test_what_is_missing_or_unknown_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stub_run(tmp_path / "a", "parity_40", "ut_act_sudoku4")
+    assert report.main([str(run), "--by=depth"]) == 1
+    assert "evaluate some with ut-eval, depth_sweep" in capsys.readouterr().err
+    assert report.main([str(run), "--by=width"]) == 2
+    assert "length, depth, difficulty, regret" in capsys.readouterr().err
+    (run / "by_difficulty.json").write_text("{")
+    assert report.main([str(run), "--by=regret"]) == 1
+    assert "by_difficulty.json cannot be read" in capsys.readouterr().err
+
+
+def test_chomsky_tasks_stand_beneath_the_published_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = stub_run(tmp_path / "ut", "chomsky_parity_check", "ut_chomsky")
+    lengths = {"length_40/accuracy": 0.0, "length_41/accuracy": 1.0, "length_500/accuracy": 0.5}
+    evaluate(ours, lengths)
+    peer = stub_run(tmp_path / "t", "chomsky_reverse_string", "transformer_chomsky")
+    evaluate(peer, {"length_80/accuracy": 0.625})
+    assert report.main([str(tmp_path), "--tables=chomsky"]) == 0
+    text = capsys.readouterr().out
+    by_task = {row[0]: row[1:] for row in rows(text, "chomsky")}
+    assert len(by_task) >= 15
+    # The mean over the lengths above 40; RNN, Stack-RNN, Tape-RNN, Transformer and LSTM before it.
+    assert by_task["parity_check"][:5] == ["1.000", "1.000", "1.000", ".520", "1.000"]
+    assert any(cell.startswith("0.750") for cell in by_task["parity_check"][5:])
+    assert any(cell.startswith("0.625") for cell in by_task["reverse_string"][5:])
+    assert by_task["solve_equation"][:5] == ["-"] * 5

@@ -1,0 +1,66 @@
+"""Figures of several runs: metrics over length, depth or difficulty, and regret."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from ut_tf.figures.style import COLORS, in_style, new_panels
+
+_Panels = Mapping[str, Mapping[str, Mapping[Any, Sequence[float]]]]
+
+
+def curves_by(panels: _Panels, by: str) -> Any:
+    """A figure with a panel for each problem and metric, and a line for each kind of run: means
+    over the seeds, in a band from the least to the greatest.
+
+    Args:
+      panels: panel -> line -> place -> a value of each seed.
+      by: what the places are.
+    """
+    figure, axes = new_panels(len(panels))
+    with in_style():
+        for axis, (panel, lines) in zip(axes, panels.items(), strict=True):
+            for number, (label, values) in enumerate(lines.items()):
+                at, color = sorted(values), COLORS[number % len(COLORS)]
+                low, mean, high = ([of(values[x]) for x in at] for of in (min, fmean, max))
+                form = f"{'osv^D'[number // len(COLORS) % 5]}-"
+                axis.plot(at, mean, form, color=color, label=label, markersize=4)
+                axis.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+            axis.set_title(panel)
+            axis.set_xlabel(by)
+            if by != "difficulty":
+                axis.set_xscale("log", base=2)
+                axis.xaxis.set_major_formatter("{x:g}")
+            axis.legend(loc="best", fontsize=7)
+    return figure
+
+
+def regret_bars(panels: _Panels) -> Any:
+    """A figure with a panel for each problem, and in it for each way to stop the steps too few
+    (left of 0) and too many beside an oracle's, a diamond at the wasted steps, and the accuracy.
+
+    Args:
+      panels: problem -> way -> "wasted", "too_many", "too_few" or "accuracy" -> of each seed.
+    """
+    forms = list(dict.fromkeys(form for lines in panels.values() for form in lines))[::-1]
+    figure, axes = new_panels(len(panels), panel=(4.6, 0.9 + 0.24 * len(forms)))
+    with in_style():
+        for axis, (problem, lines) in zip(axes, panels.items(), strict=True):
+            places = [place for place, form in enumerate(forms) if form in lines]
+            mean = {
+                name: [fmean(lines[forms[place]][name]) for place in places]
+                for name in ("wasted", "too_many", "too_few", "accuracy")
+            }
+            fewer = [-steps for steps in mean["too_few"]]
+            axis.barh(places, fewer, 0.6, color=COLORS[1], label="too few")
+            axis.barh(places, mean["too_many"], 0.6, color=COLORS[0], label="too many")
+            axis.plot(mean["wasted"], places, "kD", markersize=4, label="after the answer is final")
+            for place, accuracy in zip(places, mean["accuracy"], strict=True):
+                at = {"xy": (1.01, place), "xycoords": ("axes fraction", "data")}
+                axis.annotate(f"{accuracy:.3f}", fontsize=7, va="center", **at)
+            axis.set_yticks(range(len(forms)), forms, fontsize=8)
+            axis.annotate("accuracy", (1.01, 1.03), xycoords="axes fraction", fontsize=7)
+            axis.set_title(problem)
+            axis.set_xlabel("steps of a position")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
