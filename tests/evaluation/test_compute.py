@@ -12,9 +12,10 @@ import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import save
-from tests.training.toy import toy_run
+from tests.training.toy import ToyCopy, toy_run
 from ut_tf import registry
 from ut_tf.bin import eval as eval_command
+from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation import compute, exit_sweep
 from ut_tf.evaluation.compute import sweep_compute
@@ -206,10 +207,14 @@ def test_a_run_with_a_rule_of_its_own_is_a_point_of_its_own(
     assert "eval_exit=none,eval_num_steps=2" in [point.use for point in sweep.points]
 
 
-def test_answers_that_a_search_writes_have_no_flop(tmp_path: Path) -> None:
+def test_answers_that_a_search_writes_have_no_flop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = [EvaluationSet("", "test", "greedy")]
+    monkeypatch.setattr(ToyCopy, "evaluation_sets", lambda *_: sets)
     run = toy_run(tmp_path, model=UT)
     save(run, (1,))
-    with pytest.raises(UserError, match="a search writes the answers"):
+    with pytest.raises(UserError, match="a search writes the answers of toy_copy"):
         sweep_compute(run, (1,), ["state_difference"])
 
 
