@@ -13,14 +13,8 @@ from tests.insights.page.tab import Tab
 
 _INSTALL = "apt-get install -y chromium chromium-driver, and pip install selenium"
 _OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--window-size=1280,900",
 ]
 

@@ -37,8 +37,8 @@ FOR_TESTS = ("XLA_FLAGS", "UT_TF_TRACEBACK", "TF_NUM_INTRAOP_THREADS", "TF_NUM_I
 @pytest.mark.parametrize(
     "model",
     [
-        "transformer",
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("universal_transformer", "lstm")),
+        "universal_transformer",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("transformer", "lstm")),
     ],
 )
 def test_a_model_is_trained_decoded_and_exported(model: str, tmp_path: Path) -> None:

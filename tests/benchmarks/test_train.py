@@ -87,12 +87,8 @@ def test_command_prints_a_table_and_json(
 ) -> None:
     small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
     arguments = [
-        f"--hparams={small}",
-        "--seconds=0",
-        "--rounds=1",
-        "--warmup_steps=1",
-        "--peak_repetitions=0",
-        "--dtype_policies=float32",
+        *(f"--hparams={small}", "--seconds=0", "--rounds=1", "--warmup_steps=1"),
+        *("--peak_repetitions=0", "--dtype_policies=float32"),
     ]
     arguments += ["--intra_op_threads=0", "--inter_op_threads=0"]
     assert benchmark.main([*arguments, f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]) == 0
@@ -243,14 +239,9 @@ def train(script: Callable[[str], Any]) -> Any:
 def arguments(tmp_path: Path) -> list[str]:
     small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
     return [
-        f"--hparams={small}",
-        f"--data_dir={tmp_path}",
-        f"--tmp_dir={tmp_path}",
-        "--intra_op_threads=0",
-        "--inter_op_threads=0",
-        "--peak_repetitions=0",
-        "--warmup_steps=1",
-        "--seconds=0",
+        *(f"--hparams={small}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"),
+        *("--intra_op_threads=0", "--inter_op_threads=0", "--peak_repetitions=0"),
+        *("--warmup_steps=1", "--seconds=0"),
     ]
 
 

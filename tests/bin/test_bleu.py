@@ -247,10 +247,8 @@ def test_a_run_of_stories_is_refused_before_anything_is_written(call, tmp_path):
         (["--output_dir=RUN", "--translation=MADE/dev.en/x"], 1, "dev.en cannot be written"),
         (
             [
-                "--output_dir=RUN",
-                "--source=MADE/dev.en",
-                "--reference=MADE/test.de,MADE/dev.de",
-                "--translation=MADE/dev.de",
+                *("--output_dir=RUN", "--source=MADE/dev.en"),
+                *("--reference=MADE/test.de,MADE/dev.de", "--translation=MADE/dev.de"),
             ],
             2,
             "dev.de is the file that is read",

@@ -238,12 +238,8 @@ def _train(tmp_path: Path, *more: str) -> int:
 
 def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
     flags = [
-        "--train_steps=50",
-        "--worker_gpu=2",
-        "--log_frequency=5",
-        "--random_seed=3",
-        "--local_eval_frequency=7",
-        "--generate_data",
+        *("--train_steps=50", "--worker_gpu=2", "--log_frequency=5", "--random_seed=3"),
+        *("--local_eval_frequency=7", "--generate_data"),
     ]
     assert (
         _train(
@@ -410,11 +406,8 @@ def test_datagen_prepares_each_problem(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(datagen, "make_problem", make)
     argv = [
-        "--problem=babi_qa,babi_qa_1k",
-        f"--data_dir={tmp_path}/d",
-        f"--tmp_dir={tmp_path}/t",
-        "--problem_args=max_facts=2",
-        "--num_shards=10",
+        *("--problem=babi_qa,babi_qa_1k", f"--data_dir={tmp_path}/d", f"--tmp_dir={tmp_path}/t"),
+        *("--problem_args=max_facts=2", "--num_shards=10"),
     ]
     assert datagen.main(argv) == 0
     folders = (tmp_path / "d", tmp_path / "t")

@@ -37,14 +37,9 @@ def trained(tmp_path, monkeypatch):
     def call(output_dir, *more, hparams=TINY):
         return trainer.main(
             [
-                "--problem=prefix_sums_32",
-                "--hparams_set=ut_algorithmic",
-                f"--hparams={hparams}",
-                f"--problem_args={DATA}",
-                f"--output_dir={output_dir}",
-                f"--data_dir={tmp_path}/data",
-                f"--tmp_dir={tmp_path}/tmp",
-                "--num_gpus=0",
+                *("--problem=prefix_sums_32", "--hparams_set=ut_algorithmic"),
+                *(f"--hparams={hparams}", f"--problem_args={DATA}", f"--output_dir={output_dir}"),
+                *(f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"),
                 *more,
             ]
         )

@@ -104,6 +104,7 @@ def test_mistakes_are_answered_without_tensorflow() -> None:
         assert answer.errors.count("\n") == (1 if status else 0)
 
 
+@pytest.mark.usefixtures("eager")
 def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> None:
     run = digits_run(tmp_path / "run").output_dir
     lines = tmp_path / "lines.gz"

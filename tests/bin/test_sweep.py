@@ -149,12 +149,8 @@ def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
     place = f"--output_dir={tmp_path}/s w/algorithmic_copy_decimal40-ut_algorithmic-seed1"
     assert lines[:2] == [
         [
-            "ut-trainer",
-            "--problem=algorithmic_copy_decimal40",
-            "--hparams_set=ut_algorithmic",
-            "--random_seed=1",
-            place,
-            "--train_steps=3",
+            *("ut-trainer", "--problem=algorithmic_copy_decimal40", "--hparams_set=ut_algorithmic"),
+            *("--random_seed=1", place, "--train_steps=3"),
         ],
         ["ut-eval", place, "--lengths=5"],
     ]
@@ -240,18 +236,13 @@ def test_a_sweep_trains_and_evaluates(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     folder, problem = tmp_path / "sweep", "prefix_sums_32"
     own = [
-        f"--problems={problem}",
-        "--hparams_sets=ut_algorithmic",
-        f"--output_dir={folder}",
+        *(f"--problems={problem}", "--hparams_sets=ut_algorithmic", f"--output_dir={folder}"),
         "--lengths=4",
     ]
     trainer_flags = [
-        "--train_steps=1",
-        f"--hparams={TINY}",
+        *("--train_steps=1", f"--hparams={TINY}"),
         "--problem_args=train_examples=64,validation_examples=8,test_examples=8",
-        f"--data_dir={tmp_path}/data",
-        f"--tmp_dir={tmp_path}/tmp",
-        "--num_gpus=0",
+        *(f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"),
     ]
     assert sweep.main([*own, "--", *trainer_flags]) == 0
     out, err = capsys.readouterr()

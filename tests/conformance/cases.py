@@ -486,10 +486,7 @@ SAVED = frozenset({_LSTM, "MemoryHops, layerwise", "ConvolutionalGRU", "Position
 ON_TWO_DEVICES = frozenset({_HALTING, "RecurrentLayer"})
 IN_MIXED_PRECISION = frozenset(
     {
-        _HALTING,
-        _LSTM,
-        "UniversalTransformer sequences, pondernet, learned",
-        "ByteNet sequences",
-        "ExtendedNeuralGPU sequences",
+        *(_HALTING, _LSTM, "UniversalTransformer sequences, pondernet, learned"),
+        *("ByteNet sequences", "ExtendedNeuralGPU sequences"),
     }
 )

@@ -190,11 +190,9 @@ wait $first
 """
 LOST_NODE_TRAINER = f'#!/bin/bash\nexec {sys.executable} -m ut_tf.bin.trainer "$@"\n'
 LOST_NODE_FLAGS = [
-    "--problem=algorithmic_copy_decimal40",
-    "--hparams_set=ut_tiny",
+    *("--problem=algorithmic_copy_decimal40", "--hparams_set=ut_tiny"),
     "--hparams=hidden_size=16,filter_size=16,num_heads=2,num_steps=2,batch_size=64",
-    "--local_eval_frequency=10",
-    "--log_frequency=5",
+    *("--local_eval_frequency=10", "--log_frequency=5"),
     "--problem_args=train_examples=300,validation_examples=10",
 ]
 

@@ -60,13 +60,7 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
 def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:
     states = ["acceleration", "cosine", "state_difference"]
     logits = [
-        "argmax_equal",
-        "argmax_stable",
-        "confidence",
-        "entropy",
-        "kl",
-        "kl_reverse",
-        "minp_kl",
+        *("argmax_equal", "argmax_stable", "confidence", "entropy", "kl", "kl_reverse", "minp_kl"),
     ]
     tokens = toy_run(tmp_path, model="universal_transformer")
     assert possible_rules(tokens) == states + logits

@@ -93,10 +93,8 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = [
-        f"--output_dir={run.output_dir}",
-        "--test_problem=babi_qa",
-        "--test_problem_args=tasks=1+3,size=1k",
-        f"--data_dir={run.data_dir}",
+        *(f"--output_dir={run.output_dir}", "--test_problem=babi_qa"),
+        *("--test_problem_args=tasks=1+3,size=1k", f"--data_dir={run.data_dir}"),
         f"--tmp_dir={run.tmp_dir}",
     ]
     assert eval_command.main(flags) == 0

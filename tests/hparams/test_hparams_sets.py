@@ -238,14 +238,9 @@ def test_trains_resumes_writes_and_is_exported(tmp_path: Path, capsys: Any) -> N
 
     def train(output_dir: Path, steps: int) -> None:
         flags = [
-            "--problem=lm_files",
-            f"--problem_args=source_files={text},window=16,vocab_size=300",
-            "--hparams_set=huginn_tiny",
-            f"--hparams={SMALL}",
-            f"--output_dir={output_dir}",
-            f"--data_dir={tmp_path}/data",
-            f"--tmp_dir={tmp_path}/tmp",
-            "--num_gpus=0",
+            *("--problem=lm_files", f"--problem_args=source_files={text},window=16,vocab_size=300"),
+            *("--hparams_set=huginn_tiny", f"--hparams={SMALL}", f"--output_dir={output_dir}"),
+            *(f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"),
             f"--train_steps={steps}",
         ]
         assert trainer.main(flags) == 0

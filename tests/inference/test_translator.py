@@ -321,9 +321,7 @@ def make_model(name: str, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "name",
     [
-        "universal_transformer",
-        "lstm",
-        "bytenet",
+        *("universal_transformer", "lstm", "bytenet"),
         *(
             pytest.param(name, marks=pytest.mark.slow)
             for name in ("transformer", "convs2s", "mem_transformer")

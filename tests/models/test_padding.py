@@ -32,10 +32,8 @@ from ut_tf.serving.served_model import ServedModel
 
 MODELS = [case for case in CASES if case.is_model]
 QUICK = {
-    "UniversalTransformer sequences, halting",
-    "UniversalTransformer words, start symbol",
-    "ConditionalUniversalTransformer facts, halting",
-    "MemTransformer language, more memory",
+    *("UniversalTransformer sequences, halting", "UniversalTransformer words, start symbol"),
+    *("ConditionalUniversalTransformer facts, halting", "MemTransformer language, more memory"),
     "ByteNet sequences",
 }
 DTYPES = ("int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")

@@ -152,10 +152,7 @@ FACTS = Table(
             *("a\u00a0p", "a\u200bp", "a\x00p", "<end>", "%s", "漢"),
         ],
         "asks for no answer: expected ':', a head, and a relation": [
-            "apb",
-            "apb:",
-            "apb:a",
-            "ap b",
+            *("apb", "apb:", "apb:a", "ap b"),
         ],
     },
     # An answer to each relation behind the question's beginning.

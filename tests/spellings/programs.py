@@ -12,11 +12,7 @@ PROGRAMS = Table(
     reads={
         "": ["", " ", "\t"],
         _PROGRAM: [
-            _PROGRAM,
-            f" {_PROGRAM} ",
-            f"{_PROGRAM}\r",
-            f"\t{_PROGRAM}",
-            "j=85\nprint((j+92))",
+            *(_PROGRAM, f" {_PROGRAM} ", f"{_PROGRAM}\r", f"\t{_PROGRAM}", "j=85\nprint((j+92))"),
         ],
         r"j=85\nprint(j)": [r"j=85\nprint(j)", r"  j=85\nprint(j)"],
         "print(12 )": ["print(12 )", " print(12 )"],

@@ -106,10 +106,8 @@ STORIES = Table(
     },
     refuses_lines={
         "bAbI's format": [
-            "2 Mary left.\n3 Where is Mary?",
-            "1 Mary left.\n3 Where is Mary?",
-            "1 Mary left.\n2 \thall",
-            "Mary left.\n2 Where is Mary?",
+            *("2 Mary left.\n3 Where is Mary?", "1 Mary left.\n3 Where is Mary?"),
+            *("1 Mary left.\n2 \thall", "Mary left.\n2 Where is Mary?"),
         ],
         "no question": ["Mary left.", "Mary left. John moved to the hall."],
     },

@@ -351,9 +351,7 @@ def test_locks_follow_no_link(
 
 
 OPENERS: list[Callable[[Path], Any]] = [
-    open_regular,
-    read_bounded,
-    sha256_of,
+    *(open_regular, read_bounded, sha256_of),
     lambda path: [*lines(path)],
     open_to_append,
     open_to_write,

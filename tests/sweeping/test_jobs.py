@@ -238,9 +238,7 @@ def test_every_combination_is_made_once_and_the_first_seed_comes_first():
 def test_every_combination_of_values_is_a_point_and_names_a_run():
     points = expand_points("dropout=0.1+1e-1,num_steps=4+8")
     assert points == [
-        "dropout=0.1,num_steps=4",
-        "dropout=0.1,num_steps=8",
-        "dropout=1e-1,num_steps=4",
+        *("dropout=0.1,num_steps=4", "dropout=0.1,num_steps=8", "dropout=1e-1,num_steps=4"),
         "dropout=1e-1,num_steps=8",
     ]
     assert expand_points("learning_rate=1e+2+3") == ["learning_rate=1e+2", "learning_rate=3"]
@@ -274,9 +272,7 @@ def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        '{"cells": {}}',
-        '{"format_version": 2, "cells": {}}',
-        "[]",
+        *('{"cells": {}}', '{"format_version": 2, "cells": {}}', "[]"),
         '{"format_version": 1, "cells": {"a": {}}}',
     ],
 )

@@ -100,10 +100,7 @@ def test_a_former_mean_of_the_run_gives_way_and_what_was_made_of_it_stays(
     assert (mean / "translations" / "test").read_text() == "Ein Satz."
     assert (mean / "export" / "1").is_dir()
     assert sorted(path.name for path in mean.iterdir()) == [
-        "checkpoints",
-        "config.json",
-        "export",
-        "translations",
+        *("checkpoints", "config.json", "export", "translations"),
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
 

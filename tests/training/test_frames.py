@@ -48,8 +48,8 @@ def test_the_gradient_and_the_first_product_are_near(
         function = getattr(module, product)
         monkeypatch.setattr(module, product, watched("product", function, "objective.sums"))
     words = [
-        "--problem=algorithmic_copy_decimal40",
-        "--problem_args=max_length=4,train_examples=64,validation_length=4,validation_examples=8",
+        "--problem=prefix_sums_32",
+        "--problem_args=max_length=5,train_examples=64,validation_length=6,validation_examples=8",
         "--hparams_set=ut_tiny",
         "--hparams=hidden_size=8,filter_size=8,num_heads=1,num_steps=2",
         "--train_steps=1",

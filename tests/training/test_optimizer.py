@@ -127,10 +127,7 @@ def test_what_decays_of_a_universal_transformer() -> None:
         for variable in model.trainable_variables
     }
     assert {name for name, decays in names.items() if not decays} >= {
-        "table",
-        "word_masks",
-        "bias",
-        "start_symbol",
+        *("table", "word_masks", "bias", "start_symbol"),
     }
     kernels = {
         variable.path for variable in model.trainable_variables if variable.path.endswith("kernel")

@@ -180,14 +180,8 @@ def test_two_workers_end_with_equal_weights_and_those_of_one_device(
     tmp_path: Path, model: str
 ) -> None:
     settings = [
-        f'model="{model}"',
-        'batch_unit="examples"',
-        "min_length_bucket=8",
-        "dropout=0.0",
-        "attention_dropout=0.0",
-        "relu_dropout=0.0",
-        'halting="basic"',
-        "average_decay=0.9",
+        *(f'model="{model}"', 'batch_unit="examples"', "min_length_bucket=8", "dropout=0.0"),
+        *("attention_dropout=0.0", "relu_dropout=0.0", 'halting="basic"', "average_decay=0.9"),
     ]
     alone = finish(
         start(tmp_path / "alone", tmp_path / "alone.json", "batch_size=8", *settings),

@@ -222,10 +222,10 @@ def test_boards_that_were_padded_for_xla_are_refused() -> None:
 
 
 def test_mixed_precision_stays_near_float32(tmp_path: Path) -> None:
-    plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 6)
+    plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 3)
     for policy, loss_scale in (("mixed_bfloat16", 1.0), ("mixed_float16", 2.0**15)):
         run = toy_run(tmp_path, dropout=0.0, dtype_policy=policy)
-        mixed, weights = run_steps(run, 6)
+        mixed, weights = run_steps(run, 3)
         assert (
             relative_difference(
                 [report.loss for report in plain], [report.loss for report in mixed]
@@ -244,7 +244,7 @@ def numbers(batch: dict[str, Any]) -> list[int]:
 
 @pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_each_example_is_used_once_per_epoch_over_kills(num_workers: int) -> None:
-    training = TrainingConfig(batch_size=EXAMPLES * 4, max_length=40)
+    training = TrainingConfig(batch_size=EXAMPLES * 6, max_length=40)
     strategy = SimpleNamespace(num_replicas_in_sync=num_workers)
     make = functools.partial(train_batches, Ramps(), DATA_DIR, training, num_workers, 3)
     generator = random.Random(4)

@@ -35,12 +35,9 @@ def test_a_file_says_what_flags_would(tmp_path: Path) -> None:
     config = written(tmp_path, FILE)
     run = checked_run([config])
     flags = [
-        "--problem=babi_sim",
-        "--hparams_set=ut_act_babi",
-        "--random_seed=7",
+        *("--problem=babi_sim", "--hparams_set=ut_act_babi", "--random_seed=7"),
         "--problem_args=train_questions=100,supporting_facts=1+2",
-        "--hparams=num_steps=3,dropout=0.25,jit_compile=false",
-        "--output_dir=runs/mine",
+        *("--hparams=num_steps=3,dropout=0.25,jit_compile=false", "--output_dir=runs/mine"),
     ]
     assert run == checked_run(flags)
     assert parse_with_config(COMMAND, DESCRIPTION, FLAGS, [config]).train_steps == 20

@@ -28,20 +28,8 @@ from ut_tf.bin.frame.shared_flags import in_flags
 from ut_tf.version import __version__
 
 COMMANDS = [
-    trainer,
-    datagen,
-    eval_command,
-    avg_checkpoints,
-    import_run,
-    import_t2t,
-    decoder,
-    bleu,
-    translate_all,
-    exporter,
-    report,
-    sweep,
-    query,
-    insights,
+    *(trainer, datagen, eval_command, avg_checkpoints, import_run, import_t2t, decoder, bleu),
+    *(translate_all, exporter, report, sweep, query, insights),
 ]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),

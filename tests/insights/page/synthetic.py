@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 
 STORY = [
-    "dimitri went to the studio",
-    "dimitri went to the pantry",
-    "dimitri picked up the umbrella",
-    "clara returned to the pantry",
-    "dimitri dropped the umbrella",
-    "clara walked to the studio",
-    "dimitri picked up the letter",
-    "clara grabbed the coin",
-    "where is the letter",
+    *("dimitri went to the studio", "dimitri went to the pantry", "dimitri picked up the umbrella"),
+    *("clara returned to the pantry", "dimitri dropped the umbrella", "clara walked to the studio"),
+    *("dimitri picked up the letter", "clara grabbed the coin", "where is the letter"),
 ]
 RULES = [
     {"name": "state_difference", "threshold": 0.03},

@@ -139,6 +139,7 @@ def test_an_exported_call_takes_the_puzzles(tmp_path: Path) -> None:
         loaded.serve({"inputs": tf.constant(INPUTS)})
 
 
+@pytest.mark.slow
 def test_one_puzzle_for_all_needs_no_number(tmp_path: Path) -> None:
     model = random_model(spec=ALIGNED, **{**PUZZLES, "num_puzzles": 1})
     model.export(str(tmp_path), verbose=False)

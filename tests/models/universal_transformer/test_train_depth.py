@@ -170,10 +170,12 @@ def test_more_steps_with_gradient_than_declared_are_refused() -> None:
 
 def _draws(depth: TrainDepth, count: int = 4000) -> np.ndarray:
     """Returns [count, 2] steps without and with gradient, of updates 0 to count - 1."""
-    draw = tf.function(
-        lambda number: tf.stack(depth.draw(tf.stack([tf.constant(7, tf.int64), number])))
-    )
-    return np.array([draw(tf.constant(number, tf.int64)) for number in range(count)])
+
+    def draw(number: Any) -> Any:
+        return tf.stack(depth.draw(tf.stack([tf.constant(7, tf.int64), number])))
+
+    numbers = tf.range(count, dtype=tf.int64)
+    return tf.function(lambda: tf.map_fn(draw, numbers, fn_output_signature=tf.int32))().numpy()
 
 
 def test_a_hyperparameter_gives_a_depth_its_options() -> None:
@@ -243,9 +245,9 @@ def test_evaluation_never_draws() -> None:
 def test_calls_without_an_update_draw_by_themselves() -> None:
     recurrence = _recurrence("spread")
     times = {
-        float(recurrence(INPUTS, training=True)[1].ponder_times[0, 0].numpy()) for _ in range(20)
+        float(recurrence(INPUTS, training=True)[1].ponder_times[0, 0].numpy()) for _ in range(10)
     }
-    assert len(times) > 3 and min(times) >= 1 and max(times) <= MAX_STEPS
+    assert len(times) > 2 and min(times) >= 1 and max(times) <= MAX_STEPS
 
 
 @pytest.mark.usefixtures("eagerly")

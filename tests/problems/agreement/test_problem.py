@@ -22,24 +22,9 @@ from ut_tf.problems.agreement.verb_forms import other_forms
 from ut_tf.symbols import END_ID
 
 COLUMNS = [
-    "sentence",
-    "orig_sentence",
-    "pos_sentence",
-    "subj",
-    "verb",
-    "subj_pos",
-    "has_rel",
-    "has_nsubj",
-    "verb_pos",
-    "subj_index",
-    "verb_index",
-    "n_intervening",
-    "last_intervening",
-    "n_diff_intervening",
-    "distance",
-    "max_depth",
-    "all_nouns",
-    "nouns_up_to_verb",
+    *("sentence", "orig_sentence", "pos_sentence", "subj", "verb", "subj_pos", "has_rel"),
+    *("has_nsubj", "verb_pos", "subj_index", "verb_index", "n_intervening", "last_intervening"),
+    *("n_diff_intervening", "distance", "max_depth", "all_nouns", "nouns_up_to_verb"),
 ]
 REAL = Path(__file__).parents[4] / "shared" / "data" / "agreement" / "rnn_agr_simple"
 

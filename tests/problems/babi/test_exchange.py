@@ -184,10 +184,7 @@ def test_questions_are_no_facts_and_answers_are_lower_case() -> None:
 
 def test_supporting_facts_may_be_absent() -> None:
     lines = [
-        "1 Mary moved.",
-        "2 John left.",
-        "3 Where?\thall\t2 1",
-        "4 Who?\tjohn",
+        *("1 Mary moved.", "2 John left.", "3 Where?\thall\t2 1", "4 Who?\tjohn"),
         "5 Why?\ttired\t",
     ]
     (story,) = parse_stories(lines, 20, "file")

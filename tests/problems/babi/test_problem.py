@@ -80,10 +80,8 @@ def test_facts_are_the_statements_before_the_question_in_its_story(data_dir: Pat
     assert sorted(examples) == [
         (
             [
-                "mary moved to the bathroom",
-                "john went to the hallway",
-                "daniel went back to the hallway",
-                "where is john",
+                *("mary moved to the bathroom", "john went to the hallway"),
+                *("daniel went back to the hallway", "where is john"),
             ],
             "hallway",
             1,
@@ -171,10 +169,7 @@ def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None
     assert (spec.input_vocab_size, spec.target_vocab_size) == (len(words) + 2, len(answers))
     assert answers == sorted(
         {
-            "bathroom",
-            "hallway",
-            "apple,football",
-            "office",
+            *("bathroom", "hallway", "apple,football", "office"),
             *(f"room{number}" for number in range(30)),
         }
     )

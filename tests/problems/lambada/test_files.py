@@ -45,14 +45,7 @@ def test_the_archive_gives_vocabulary_passages_and_novels(tmp_path: Path) -> Non
     data_dir = prepared(problem, tmp_path)
     # The four most frequent of the file; equal counts in the alphabet's order.
     assert symbols_of(problem, data_dir)[2:-1] == [
-        "<unknown>",
-        "<absent>",
-        "<unknown-1>",
-        "<unknown-2>",
-        "saw",
-        "the",
-        ".",
-        "and",
+        *("<unknown>", "<absent>", "<unknown-1>", "<unknown-2>", "saw", "the", ".", "and"),
     ]
     assert problem.spec(data_dir).target_vocab_size == 10
     summary = problem._prepared(data_dir).summary
@@ -236,16 +229,11 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
     book = [
         *sentence,
         *sentence,
-        rare,
-        rare,
-        ".",
-        rare,
+        *(rare, rare, ".", rare),
         *sentence,
         *sentence,
         vocabulary[7],
-        rare,
-        ".",
-        "''",
+        *(rare, ".", "''"),
     ]
     # The word of the next to last sentence stands nowhere before, that of the last one is too
     # common to be asked for.

@@ -94,10 +94,8 @@ def test_from_training_to_scores_of_lines(
                 f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=40,"
                 # An epoch of one batch would cost more than its update.
                 "batch_size=256",
-                "--problem_args=window=32",
-                f"--source_files={tmp_path}/text.txt",
-                f"--data_dir={tmp_path}/data",
-                run,
+                *("--problem_args=window=32", f"--source_files={tmp_path}/text.txt"),
+                *(f"--data_dir={tmp_path}/data", run),
             ]
         )
         == 0

@@ -190,12 +190,7 @@ def test_many_ratings_are_reported_in_ranges() -> None:
     assert reported_ratings(["3", "", "20"]) == ["3", "", "20"]
     told = reported_ratings([str(n) for n in range(120)] + [""])
     assert [told[n] for n in (0, 9, 10, 99, 100, 120)] == [
-        "0",
-        "1-9",
-        "10-99",
-        "10-99",
-        "100-999",
-        "",
+        *("0", "1-9", "10-99", "10-99", "100-999", ""),
     ]
     many = reported_ratings([f"r{n}" for n in range(20)] + ["r0"])
     assert many[0] == "r0" and many.count("other") == 8

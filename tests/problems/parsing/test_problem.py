@@ -302,13 +302,7 @@ def test_depth_has_a_bound() -> None:
 def test_kinds_of_unknown_words() -> None:
     given = tf.constant(["Walking", "1987", "mid-1980s", "up", "U.S.", "semi-annual", "Öl"])
     assert [kind.decode() for kind in kinds_of_words(given).numpy()] == [
-        "<Ang>",
-        "<0>",
-        "<0->",
-        "<>",
-        "<A>",
-        "<-al>",
-        "<A>",
+        *("<Ang>", "<0>", "<0->", "<>", "<A>", "<-al>", "<A>"),
     ]
 
 

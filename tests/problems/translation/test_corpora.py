@@ -53,9 +53,7 @@ def test_names_are_known_and_reverses_share_their_folder(tmp_path: Path) -> None
         )
     }
     assert folders == {
-        "wmt14-ende-bpe37000",
-        "wmt14-ende-bpe32000",
-        "wmt14-enfr-bpe32000",
+        *("wmt14-ende-bpe37000", "wmt14-ende-bpe32000", "wmt14-enfr-bpe32000"),
         "wmt14-enfr-bpe8000",
     }
 
@@ -182,10 +180,8 @@ def test_flags_that_do_not_go_together(
 def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     argv = [
-        "--source_files=a.en, b/c.en",
-        f"--target_files={tmp_path}/a.de",
-        "--vocab_file=my.model",
-        "--problem_args=max_characters=5",
+        *("--source_files=a.en, b/c.en", f"--target_files={tmp_path}/a.de"),
+        *("--vocab_file=my.model", "--problem_args=max_characters=5"),
     ]
     values = flags.parse("ut-x", "", (*shared("problem_args"), *FILE_FLAGS), argv)
     assert problem_arguments(values, ["translate_files"]) == {
