@@ -128,7 +128,7 @@ def _tiny(words: list[str], section: Section) -> list[str]:
     elif command == "ut-exporter":
         given["signatures"] = "serving_default"
     if command in ("ut-decoder", "ut-exporter"):
-        given.setdefault("decode_hparams", "beam_size=1")
+        given.setdefault("decode_hparams", "beam_size=1,max_length=4")
     options = [f"--{name}={value}" for name, value in given.items()]
     return [*options, "--nowarmup"] if command == "ut-exporter" else options
 

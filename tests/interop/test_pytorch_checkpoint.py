@@ -75,14 +75,6 @@ def written(folder: Path, content: bytes, data: dict[str, bytes] | None = None) 
     return path
 
 
-def test_a_checkpoint_of_the_original_code() -> None:
-    weights = read_pth(GOLDEN / "trm_attention.pth")
-    assert len(weights) == 15
-    joined = weights["_orig_mod.model.inner.L_level.layers.0.self_attn.qkv_proj.weight"]
-    assert joined.shape == (96, 32) and joined.dtype == np.float32
-    assert np.isfinite(joined).all() and 0.01 < joined.std() < 1.0
-
-
 @pytest.mark.parametrize(
     ("name", "count", "total"),
     [
@@ -290,25 +282,6 @@ def test_a_storage_that_is_used_often_takes_memory_once(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_a_damaged_file_is_arrays_or_one_sentence(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    folder = tmp_path_factory.mktemp("damaged")
-    content = bytearray(written(folder, program(tensor())).read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path = folder / "model.pth"
-    path.write_bytes(content)
-    try:
-        found = read_pth(path)
-    except UserError as error:
-        assert "\n" not in str(error)
-    else:
-        assert sum(values.nbytes for values in found.values()) <= 24
-
-
 def array(kind: str, shape: list[int], start: int, end: int) -> dict[str, Any]:
     return {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
 
@@ -324,7 +297,7 @@ def safetensors_file(folder: Path, content: bytes) -> Path:
     return path
 
 
-def test_a_checkpoint_of_the_original_code_weights_file() -> None:
+def test_safetensors_of_the_original_code() -> None:
     weights = weights_file(GOLDEN / "huginn.safetensors")
     assert len(weights) == 39
     assert weights["transformer.core_block.0.attn.Wqkv.weight"].shape == (96, 32)
@@ -349,7 +322,7 @@ def test_types_of_numbers(kind: str, dtype: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["w"], values)
 
 
-def test_bfloat16_becomes_float32_weights_file(tmp_path: Path) -> None:
+def test_bfloat16_of_safetensors_becomes_float32(tmp_path: Path) -> None:
     # 1, -2, the largest, infinity, the smallest above 0.
     halves = struct.pack("<5H", 0x3F80, 0xC000, 0x7F7F, 0x7F80, 0x0001)
     found = read_safetensors(
@@ -392,18 +365,25 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
         weights_file(tmp_path / "model.bin")
 
 
+@pytest.mark.parametrize("kind", ["pth", "safetensors"])
 @settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_a_damaged_file_is_arrays_or_one_sentence_weights_file(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+@given(data=st.data())
+def test_a_damaged_file_is_arrays_or_one_sentence(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
     header = {"v": array("F32", [2], 0, 8), "w": array("BF16", [2, 1], 8, 12)}
-    content = bytearray(stored(header, bytes(12)))
+    path = (
+        written(folder, program(tensor()))
+        if kind == "pth"
+        else safetensors_file(folder, stored(header, bytes(12)))
+    )
+    content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path = safetensors_file(tmp_path_factory.mktemp("damaged"), bytes(content))
+    path.write_bytes(content)
     try:
-        found = read_safetensors(path)
+        found = weights_file(path)
     except UserError as error:
         assert "\n" not in str(error)
     else:

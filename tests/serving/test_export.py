@@ -109,7 +109,6 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
     assert_close(answer["scores"], scores, 1e-4)
 
 
-@rewritten
 def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
     greedy = Exported(tmp_path, "letters", GREEDY, "halting=none,num_steps=1", **ALONE)
     assert list(greedy.loaded.signatures) == ["serving_default"]
