@@ -106,16 +106,16 @@ def test_mistakes_are_answered_without_tensorflow() -> None:
 
 @pytest.mark.usefixtures("eager")
 def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> None:
-    run = digits_run(tmp_path / "run").output_dir
+    run = digits_run(tmp_path / "run", problem="prefix_sums_32").output_dir
     lines = tmp_path / "lines.gz"
-    lines.write_bytes(gzip.compress(b"27\n"))
-    flags = [f"--input_file={lines}", "--input=31", "--examples=1", "--hparams=eval_num_steps=2"]
+    lines.write_bytes(gzip.compress(b"10\n"))
+    flags = [f"--input_file={lines}", "--input=01", "--examples=1", "--hparams=eval_num_steps=2"]
     files = [tmp_path / "out" / name for name in ("think.html", "think.json")]
     written = [f"--{path.suffix[1:]}={path}" for path in files]
     assert insights.main([f"--output_dir={run}", *flags, *written]) == 0
     assert capsys.readouterr().out.split() == [str(path) for path in files]
     document = json.loads(files[1].read_text(encoding="utf-8"))
-    assert [example["input"] for example in document["examples"][:2]] == ["31", "27"]
+    assert [example["input"] for example in document["examples"][:2]] == ["01", "10"]
     assert document["examples"][2]["id"].startswith("test-")
     assert document["examples"][0]["thoughts"][0]["parts"][0]["steps"] == 2
     assert '"ut-tf-insights"' in files[0].read_text(encoding="utf-8")
