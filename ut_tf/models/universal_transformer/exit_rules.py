@@ -105,14 +105,12 @@ class AfterSteps(ExitRule):
         self.steps = steps
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        del vocab_size
         before = tf.shape(states)[1] - tf.shape(self.steps)[1]
         return tf.pad(self.steps, [[0, 0], [before, 0]], constant_values=tf.int32.max)
 
     def check(
         self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
     ) -> tuple[Any, Any]:
-        del states, logits
         return step + 1 >= carried, carried
 
 
