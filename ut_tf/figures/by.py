@@ -59,6 +59,7 @@ def regret_bars(panels: _Panels) -> Any:
                 at = {"xy": (1.01, place), "xycoords": ("axes fraction", "data")}
                 axis.annotate(f"{accuracy:.3f}", fontsize=7, va="center", **at)
             axis.set_yticks(range(len(forms)), forms, fontsize=8)
+            axis.set_ylim(-0.6, len(forms) - 0.4)
             axis.annotate("accuracy", (1.01, 1.03), xycoords="axes fraction", fontsize=7)
             axis.set_title(problem)
             axis.set_xlabel("steps of a position")
