@@ -82,10 +82,11 @@ def expand_points(text: str) -> list[str]:
     Raises:
       ValueError: a part is no such assignment, or a value is none that can name a folder.
     """
-    return list(dict.fromkeys(point for grid in text.split("/") for point in _points(grid)))
+    return list(dict.fromkeys(point for grid in text.split("/") for point in expand_grid(grid)))
 
 
-def _points(text: str) -> list[str]:
+def expand_grid(text: str) -> list[str]:
+    """The combinations of one grid, as ``expand_points``."""
     assignments, mistakes = parse_assignments(text)
     if mistakes:
         raise ValueError(mistakes[0])

@@ -28,7 +28,7 @@ from ut_tf.storage.files import MOST_LINES_BYTES, check_no_link
 from ut_tf.storage.layout import METRICS_FILE, STUDY_FILE
 from ut_tf.storage.locks import exclusive
 from ut_tf.storage.processes import HOPELESS, read_processes, write_processes
-from ut_tf.sweeping.grid import Cell, State, expand_points
+from ut_tf.sweeping.grid import Cell, State, expand_grid
 
 _LOCK_FILE = ".study.lock"
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
@@ -96,7 +96,7 @@ def parse_space(text: str) -> Space:
 def _choices(name: str, values: str) -> Range | Choice:
     found = _RANGE.fullmatch(values)
     if found is None:
-        points = expand_points(f"{name}={values}")
+        points = expand_grid(f"{name}={values}")
         return Choice(tuple(point.partition("=")[2] for point in points))
     low, high = float(found[1]), float(found[2])
     if not low < high:
