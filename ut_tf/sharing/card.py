@@ -108,7 +108,8 @@ def _record(run: Run, step: int) -> Record | None:
 def _as_trained(run: Run) -> Run:
     """The run without what was changed for its use."""
     values = read_values(run.output_dir)
-    assert values is not None
+    if values is None:
+        return run
     return dataclasses.replace(run, hparams=from_values(values, run.output_dir).hparams)
 
 
