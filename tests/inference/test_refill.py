@@ -114,6 +114,12 @@ def test_no_examples_are_no_answers() -> None:
     assert list(_refill()([])) == []
 
 
+def test_examples_of_another_length_are_told() -> None:
+    examples = [*_examples(1), {"inputs": np.array([3, 4], np.int32)}]
+    with pytest.raises(UserError, match=r"example 1: 'inputs' has the shape \(2,\).* pad all"):
+        list(_refill()(examples))
+
+
 def test_a_model_that_decodes_is_refused() -> None:
     with pytest.raises(UserError, match="answers from its encoder"):
         Refill(random_model(spec=SPEC))

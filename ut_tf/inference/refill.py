@@ -56,8 +56,9 @@ class Refill:
         with return_details; default: "logits".
 
     Raises:
-      UserError: the model decodes, or its depth cannot be cut (recurrence=dwa, position_shift,
-        random halting).
+      UserError: the model decodes, chooses among restarts, or its depth cannot be cut
+        (recurrence=dwa, position_shift, steps_per_position, random halting); or `slots` or
+        `steps_per_call` is out of range.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class Refill:
                 " recurrence=dwa, position_shift, steps_per_position and random halting: leave"
                 " `slots` out."
             )
+        if slots < 1:
+            raise UserError(f"`slots`={slots}: expected at least 1.")
         if model.network.eval_restarts > 1:
             raise UserError(
                 f"eval_restarts={model.network.eval_restarts} chooses among whole answers, and"
@@ -95,6 +98,9 @@ class Refill:
 
         Args:
           examples: arrays by feature, all of one length; "inputs" int32 [length, ...] among them.
+
+        Raises:
+          UserError: an example has another shape than the first.
         """
         arriving = enumerate(examples)
         held = [-1] * self.slots
@@ -107,6 +113,7 @@ class Refill:
             for slot, (number, example) in zip(free, arriving, strict=False):
                 rows = rows or {name: _zeros(self.slots, value) for name, value in example.items()}
                 for name, value in example.items():
+                    _check_shape(number, name, value, rows[name])
                     rows[name][slot] = value
                 held[slot] = number
             if all(number < 0 for number in held):
@@ -133,6 +140,14 @@ class Refill:
         progress = details.encoder.progress
         ready = tf.logical_or(~progress.active, steps[:, 0] >= self._most)
         return self._outputs(logits, details, features), progress, ready, steps[:, 0]
+
+
+def _check_shape(number: int, name: str, value: Any, rows: Any) -> None:
+    if np.shape(value) != rows.shape[1:]:
+        raise UserError(
+            f"example {number}: {name!r} has the shape {np.shape(value)}, and that of the first"
+            f" {rows.shape[1:]}: pad all to one length with zeros."
+        )
 
 
 def _zeros(slots: int, value: Any) -> Any:
