@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.close import assert_close
-from tests.search.models import CLASSES, SPEC, random_model
+from tests.search.models import CLASSES, SPEC, random_model, random_transformer
 from ut_tf.errors import UserError
 from ut_tf.inference.refill import Refill
 from ut_tf.problem_spec import ProblemSpec
@@ -121,5 +121,6 @@ def test_examples_of_another_length_are_told() -> None:
 
 
 def test_a_model_that_decodes_is_refused() -> None:
-    with pytest.raises(UserError, match="answers from its encoder"):
-        Refill(random_model(spec=SPEC))
+    for model in (random_model(spec=SPEC), random_transformer()):
+        with pytest.raises(UserError, match=r"answers from its encoder.* with whole batches"):
+            Refill(model)

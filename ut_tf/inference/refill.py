@@ -68,18 +68,19 @@ class Refill:
         steps_per_call: int = 1,
         outputs: Outputs = logits_alone,
     ) -> None:
-        if model.has_decoder or not getattr(model, "goes_deeper", False):
+        if not getattr(model, "goes_deeper", False) or model.has_decoder:
             raise UserError(
                 "batches refill where a Universal Transformer answers from its encoder, without"
-                " recurrence=dwa, position_shift, steps_per_position and random halting: leave"
-                " `slots` out."
+                " recurrence=dwa, position_shift, steps_per_position and random halting: call the"
+                " model with whole batches."
             )
         if slots < 1:
             raise UserError(f"`slots`={slots}: expected at least 1.")
         if model.network.eval_restarts > 1:
             raise UserError(
                 f"eval_restarts={model.network.eval_restarts} chooses among whole answers, and"
-                " batches that refill have each alone: set it to 1, or leave `slots` out."
+                " batches that refill have each alone: set it to 1, or call the model with whole"
+                " batches."
             )
         self.model = model
         self.slots = slots
