@@ -70,7 +70,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     append_record(run.output_dir, record)
     append_record(run.output_dir, Record(**{**vars(record), "step": 50, "metrics": {"error": 9.0}}))
     # Measured in another use, which is not how the model is used.
-    for changed in ({"decode": "beam_size=8"}, {"hparams": "eval_num_steps=2"}):
+    for changed in (
+        {"decode": "beam_size=8"},
+        {"hparams": "eval_num_steps=2"},
+        {"hparams": "of_an_older_version=1"},
+    ):
         other = {"metrics": {"error": 7.0}, "intervals": {}, **changed}
         append_record(run.output_dir, Record(**{**vars(record), **other}))
     return run

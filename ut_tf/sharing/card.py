@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ut_tf import registry
+from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, latest, read_records
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.markdown import as_code, as_prose, one_line
@@ -100,9 +101,17 @@ def _record(run: Run, step: int) -> Record | None:
         if record.step == step
         and not record.test_problem
         and record.used_with == record.hparams
-        and trained.in_use(record.hparams).hparams == run.hparams
+        and _is_use(trained, record.hparams, run)
     ]
     return own[-1] if own else None
+
+
+def _is_use(trained: Run, hparams: str, run: Run) -> bool:
+    """Whether `trained` with these hyperparameters is `run`; not with what no run takes."""
+    try:
+        return trained.in_use(hparams).hparams == run.hparams
+    except UserError:
+        return False
 
 
 def _as_trained(run: Run) -> Run:
