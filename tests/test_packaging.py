@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -26,7 +27,12 @@ FOLDERS = [
     *PACKAGES,
     *(ROOT / name for name in (".ci", "benchmarks", "docs", "notebooks", "requirements", "tests")),
 ]
-BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+BUILD = (
+    "from setuptools import build_meta as build; build.build_sdist('dist'); build.build_wheel('dist')"
+)
+# Folders that the wheel has inside ut_tf/.
+INSIDE = {"bin": "bin", "problems": "problems", "hparams": "hparams", "models": "pretrained"}
+MOST_WHEEL_BYTES = 8_000_000
 
 
 def _distribution(requirement: str) -> str:
@@ -75,9 +81,7 @@ def test_the_lock_fits_and_has_checksums_and_no_registry() -> None:
         assert locked[_distribution(requirement)] in parsed.specifier, requirement
 
 
-def test_the_source_distribution_is_complete_and_builds_without_deprecations(
-    tmp_path: Path,
-) -> None:
+def test_distributions_are_complete_and_build_without_deprecations(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77", reason="the extra [test] brings it")
     checkout = tmp_path / "checkout"
     unwanted = shutil.ignore_patterns("__pycache__")
@@ -98,9 +102,21 @@ def test_the_source_distribution_is_complete_and_builds_without_deprecations(
     with tarfile.open(archive) as file:
         packed = {name.partition("/")[2] for name in file.getnames()}
     expected |= {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"}
-    expected |= {"mkdocs.yml"}
+    expected |= {"mkdocs.yml", "CITATION.cff", "SECURITY.md"}
     assert "docs/halting.md" in expected
     assert sorted(expected - packed) == []
+
+    (wheel,) = (checkout / "dist").glob("*.whl")
+    assert wheel.stat().st_size < MOST_WHEEL_BYTES
+    parts = {path: Path(path).parts for path in expected}
+    installed = {path for path, (first, *_) in parts.items() if first == "ut_tf"}
+    installed |= {
+        str(Path("ut_tf", INSIDE[first], *rest))
+        for first, *rest in parts.values()
+        if first in INSIDE
+    }
+    with zipfile.ZipFile(wheel) as file:
+        assert {name for name in file.namelist() if ".dist-info/" not in name} == installed
 
 
 PACKAGES_FOLDERS = ("ut_tf", "bin", "problems", "hparams", "docs", "notebooks", "page/src")
