@@ -27,7 +27,7 @@ FOLDERS = [
     *PACKAGES,
     *(ROOT / name for name in (".ci", "benchmarks", "docs", "notebooks", "requirements", "tests")),
 ]
-BUILD = "from setuptools import build_meta as build; build.build_sdist('dist'); build.build_wheel('dist')"
+BUILD = "from setuptools.build_meta import *; build_sdist('dist'); build_wheel('dist')"
 # Folders that the wheel has inside ut_tf/.
 INSIDE = {"bin": "bin", "problems": "problems", "hparams": "hparams", "models": "pretrained"}
 MOST_WHEEL_BYTES = 8_000_000
