@@ -249,6 +249,14 @@ def test_links_between_the_pages_lead_somewhere():
             assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}#{anchor}"
 
 
+def test_the_map_of_questions_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]*\? \| (.*) \|$", page, re.MULTILINE)
+    named = [path for row in rows for path in re.findall(r"`([^`]*/[^`]*)`", row)]
+    assert len(rows) == 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_the_site_leads_to_every_page():
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
