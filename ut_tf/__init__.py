@@ -91,7 +91,7 @@ def __getattr__(name: str) -> Any:
         return _imported(f"ut_tf.{name}")
     if name == "NetworkConfig":
         raise AttributeError(
-            "each model has a configuration of its own since 0.5: NetworkConfig is now"
+            "each model has a configuration of its own since 1.0: NetworkConfig is now"
             " UniversalTransformerConfig, TransformerConfig, ... (ut_tf.config has all of them)"
         )
     if name not in _SOURCES:
