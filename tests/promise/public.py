@@ -40,11 +40,16 @@ def stored() -> tuple[str, list[str]]:
     return version, lines
 
 
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version, such as (1, 2, 3)."""
+    return tuple(map(int, version.split(".")))
+
+
 def needed_version(version: str, before: Collection[str], now: Collection[str]) -> tuple[int, ...]:
     """The least version that a change needs: a major one where something is gone or asks for more,
     a minor one where something came.
     """
-    major, minor, patch = map(int, version.split("."))
+    major, minor, patch = numbers(version)
     gone = {line for line in set(before) - set(now) if not line.startswith("required ")}
     came = set(now) - set(before)
     if gone or any(_asks_for_more(line, before) for line in came):

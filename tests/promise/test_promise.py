@@ -4,7 +4,7 @@ names change only with the version that CHANGELOG.md says.
 
 import pytest
 
-from tests.promise.public import needed_version, public, stored
+from tests.promise.public import needed_version, numbers, public, stored
 from ut_tf.version import __version__
 
 
@@ -15,7 +15,7 @@ def test_what_changed_since_the_release_has_the_version_it_needs() -> None:
     now = public()
     needed = needed_version(version, before, now)
     gone, came = sorted(set(before) - set(now)), sorted(set(now) - set(before))
-    assert tuple(map(int, __version__.split("."))) >= needed, (
+    assert numbers(__version__) >= needed, (
         f"since {version} went {gone} and came {came}: that needs version"
         f" {'.'.join(map(str, needed))} in ut_tf/version.py, or what went must come back."
     )
