@@ -68,7 +68,7 @@ def _sections() -> list[Section]:
 
 SECTIONS = {section.folder: section for section in _sections()}
 # They are trained together, in the folder that imports all of them.
-PARTS = ("my_cell", "my_injection", "my_levels", "my_transition", "my_halting", "my_position")
+PARTS = ("my_cell", "my_injection", "my_transition", "my_halting", "my_position")
 # Trained and evaluated as any run: the outcome is a run with other hyperparameters, and outputs.
 SET = "my_set"
 # They need a model, however it was trained.

@@ -50,15 +50,17 @@ class Damped(BasicCell):
 
 @keras.saving.register_keras_serializable("tests")
 class Remembering(BasicCell):
-    """The block reads the sum of the state and of all outputs so far."""
+    """The block reads the sum of the state and of all outputs so far, each by its step from 1."""
 
     def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
         del inputs, step
         return state + memory, memory
 
-    def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
+    def call(
+        self, block_output: Any, state: Any, memory: Any, inputs: Any, step: Any
+    ) -> tuple[Any, Any]:
         del state, inputs
-        return block_output, memory + block_output
+        return block_output, memory + block_output / tf.cast(step + 1, block_output.dtype)
 
 
 @keras.saving.register_keras_serializable("tests")
