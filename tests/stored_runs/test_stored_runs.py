@@ -187,6 +187,15 @@ def test_a_saved_model_is_served_as_before() -> None:
     _assert_close(found["scores"], np.array(expected["scores"]))
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_saved_model_ponders_and_answers_as_before() -> None:
+    arrays = _arrays("sudoku4")
+    model = ut_tf.load(str(HERE / "sudoku4" / "model")).model
+    logits, details = model(_features(arrays), training=False, return_details=True)
+    _assert_close(logits, arrays["logits"])
+    _assert_close(details.encoder.ponder_times, arrays["encoder_ponder_times"])
+
+
 def test_a_stored_run_translates_text_with_its_own_vocabulary(load: Any) -> None:
     expected = _expected("transformer_subwords")["translations"]
     # Neither prepared data nor the text files are needed for this.
