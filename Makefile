@@ -16,7 +16,7 @@ resumable = trap : INT; $(BIN)/$(1) || { status=$$?; test $$status -ne 130 || ec
 DEMO_EVAL := ut-eval --output_dir=demo/run
 DEMO_SHOW := ut-show --output_dir=demo/run --examples=3 --html=demo/think.html --no_open
 
-.PHONY: help demo demo-sudoku test slow-test mutants faults faults-sample lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
+.PHONY: help demo demo-sudoku test slow-test mutants faults faults-sample bench lint typecheck imports format docs results pictures reproduce page site notebooks lock audit sbom install clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
 	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
+	@echo "make bench      the benchmarks of docs/performance.md into build/bench.txt, about half an hour; on an idle machine, and with pip install torch ctranslate2 beside peers"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
@@ -102,6 +103,18 @@ imports: $(VENV)/.installed-test linked
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Widths and shares are those of docs/performance.md; peers run where they are installed.
+PEERS := $(shell $(BIN)/python -c 'import torch' 2>/dev/null && echo --peers=pytorch)
+bench: $(VENV)/.installed-test
+	@mkdir -p build
+	{ $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=4; \
+	$(BIN)/python benchmarks/train.py $(PEERS) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=2; \
+	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
+	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
+	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \
+	$(BIN)/python benchmarks/refill.py; \
+	$(BIN)/python benchmarks/growth.py --seconds=5; } | tee build/bench.txt
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
