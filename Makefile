@@ -105,7 +105,7 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 
 # Widths and shares are those of docs/performance.md; peers run where they are installed.
-PEERS := $(shell $(BIN)/python -c 'import torch' 2>/dev/null && echo --peers=pytorch)
+PEERS = $(shell $(BIN)/python -c 'import torch' 2>/dev/null && echo --peers=pytorch)
 bench: $(VENV)/.installed-test
 	@mkdir -p build
 	{ $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=4; \
