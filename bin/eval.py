@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 COMMAND, DESCRIPTION, FLAGS = declaration("eval")
 
+_MOST_SLOTS = 65_536
 _RUN_FIGURES = "{output_dir}/figures"
 
 
@@ -66,6 +67,11 @@ def main(argv: list[str]) -> None:
     check_sweeps(values)
     _check_alone(values, "decode_hparams")
     _check_alone(values, "figures")
+    _check_alone(values, "refill")
+    if not 0 <= values.refill <= _MOST_SLOTS:
+        raise FlagError(
+            f"--refill={values.refill}: expected a number of slots, at most {_MOST_SLOTS}."
+        )
     _check_figures(values)
     _check_several(values)
     with stdout_to_stderr():
@@ -184,7 +190,7 @@ def _check_figures(values: Any) -> None:
 def _check_several(values: Any) -> None:
     if len(values.output_dir or ()) < 2:
         return
-    for flag in ("test_problem", *SWEEPS, "figures"):
+    for flag in ("test_problem", *SWEEPS, "figures", "refill"):
         if values[flag].value:
             raise FlagError(
                 f"--{flag} is for one run: leave all but one --output_dir, or --{flag}, out."
@@ -239,6 +245,7 @@ def _measure(
         problem=problem,
         decode=values.decode_hparams,
         others=others,
+        refill=values.refill,
     )
 
 

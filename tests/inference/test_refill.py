@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from tests.close import assert_close
 from tests.search.models import CLASSES, SPEC, random_model, random_transformer
+from tests.serving import toy
 from ut_tf.errors import UserError
 from ut_tf.inference.refill import Refill
+from ut_tf.inference.translator import Translator
 from ut_tf.problem_spec import ProblemSpec
 
 ALIGNED = ProblemSpec("tokens", "aligned", 9, 9)
@@ -114,10 +117,33 @@ def test_no_examples_are_no_answers() -> None:
     assert list(_refill()([])) == []
 
 
-def test_examples_of_another_length_are_told() -> None:
-    examples = [*_examples(1), {"inputs": np.array([3, 4], np.int32)}]
-    with pytest.raises(UserError, match=r"example 1: 'inputs' has the shape \(2,\).* pad all"):
-        list(_refill()(examples))
+def test_short_examples_are_padded_and_long_ones_told() -> None:
+    (first,) = _examples(1)
+    short, long = np.array([3, 4], np.int32), np.full([LENGTH + 1], 3, np.int32)
+    answers = {
+        one.number: one.outputs["logits"] for one in _refill()([first, {"inputs": short}, first])
+    }
+    np.testing.assert_array_equal(answers[0], answers[2])
+    (alone,) = _refill()([{"inputs": np.pad(short, (0, LENGTH - 2))}])
+    np.testing.assert_array_equal(answers[1], alone.outputs["logits"])
+    with pytest.raises(UserError, match=r"example 1: 'inputs' has the shape \(7,\).* `length`"):
+        list(_refill()([first, {"inputs": long}]))
+    roomy = Refill(_model("basic"), slots=2, length=LENGTH + 1)
+    assert len(list(roomy([first, {"inputs": long}]))) == 2
+
+
+def test_texts_are_answered_as_the_translator_answers_them(tmp_path: Path) -> None:
+    run = toy.untrained_run(tmp_path, "letter_questions", "act_max_steps=5,act_epsilon=0.01")
+    model, codec = toy.restored(run), run.text_codec()
+    examples = [("abc", "d"), ("", ""), ("jihg", "ab"), ("a", "b"), ("cdefgh", "")]
+    expected = [best[0] for best in Translator(model, codec).translate(examples)]
+    found = {one.number: one for one in Refill(model, 2, codec=codec, length=8)(examples)}
+    assert [found[number].outputs["text"] for number in range(5)] == [one.text for one in expected]
+    assert len({one.text for one in expected}) > 1
+    scores = [float(found[number].outputs["score"]) for number in range(5)]
+    assert scores == pytest.approx([one.score for one in expected], abs=1e-5)
+    with pytest.raises(UserError, match=r"example 1: 'inputs' has .* room for \(2,\)"):
+        list(Refill(model, 2, codec=codec)([("a", "b"), ("abc", "d")]))
 
 
 def test_a_model_that_decodes_is_refused() -> None:

@@ -56,6 +56,9 @@ class PythonModel:
     def signatures(self) -> Mapping[str, SignatureInfo]:
         return self._infos
 
+    def slots(self, signature: str) -> None:
+        """None: every signature is answered in whole batches."""
+
     def answer(self, signature: str, columns: Columns) -> Outputs:
         rows = zip(*columns.values(), strict=True)
         examples = [

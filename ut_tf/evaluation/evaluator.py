@@ -26,6 +26,7 @@ from ut_tf.ensembles import averaged_with
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
+from ut_tf.evaluation.refill_pass import measure_in_slots
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.notices import warn
@@ -44,6 +45,7 @@ def evaluate(
     lengths: Iterable[int] = (),
     split: str | None = None,
     decode: str = "",
+    refill: int = 0,
 ) -> dict[str, float]:
     """The metrics of a run's checkpoint on its problem's evaluation sets, name -> number, as
     ut-eval prints them.
@@ -56,13 +58,14 @@ def evaluate(
       lengths: replaces the lengths that the problem evaluates at.
       split: replaces the split that the sets name ("test" as a rule).
       decode: options of the search in place of the problem's, "alpha=1.2,beam_size=8".
+      refill: slots of a batch that examples leave when they have halted; 0: batches are whole.
 
     Raises:
       UserError: as of ``evaluator.measure_checkpoint``.
     """
     first, *others = [run] if isinstance(run, Run) else run
     return measure_checkpoint(
-        first, checkpoint, lengths, split, decode=decode, others=others
+        first, checkpoint, lengths, split, decode=decode, others=others, refill=refill
     ).metrics
 
 
@@ -75,6 +78,7 @@ def measure_checkpoint(
     problem: Problem | None = None,
     decode: str = "",
     others: Sequence[Run] = (),
+    refill: int = 0,
 ) -> CheckpointMeasurement:
     """The metrics of a run's checkpoint on its problem's evaluation sets, with their intervals.
 
@@ -90,10 +94,11 @@ def measure_checkpoint(
       decode: replaces options of ``DecodeConfig`` with which the problem has texts written,
         "name=value,name=value".
       others: runs whose probabilities are averaged with the run's; the data is the run's.
+      refill: slots of a batch that examples leave when they have halted; 0: batches are whole.
 
     Raises:
       UserError: there is no such checkpoint, the problem has no such split, it has no texts written
-        for `decode`, or `others` have another problem or vocabulary.
+        for `decode`, `others` have another problem or vocabulary, or `refill` is for no such model.
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
@@ -109,7 +114,7 @@ def measure_checkpoint(
         else {}
     )
     members = zip([run, *others], [step, *steps], strict=True) if others else ()
-    evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir)
+    evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir, refill=refill)
     return CheckpointMeasurement(
         **vars(evaluator.measure(sets)),
         **{**about_checkpoint(run, problem, sets, loaded), **of_several},
@@ -264,7 +269,7 @@ class Evaluator:
     """Evaluates one model; its methods keep their compiled graphs between calls.
 
     Args:
-      model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir: as of
+      model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir, refill: as of
         ``EvaluationContext``.
     """
 
@@ -276,9 +281,10 @@ class Evaluator:
         label_smoothing: float = 0.0,
         batch_tokens: int | None = None,
         vocab_dir: Path | None = None,
+        refill: int = 0,
     ) -> None:
         self._context = EvaluationContext(
-            model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir
+            model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir, refill
         )
         self._methods: dict[str, EvaluationMethod] = {}
 
@@ -335,8 +341,14 @@ class Evaluator:
         return tuple(name for name in dict.fromkeys(names) if name in metrics)
 
     def _measure(self, sets: Iterable[EvaluationSet], with_intervals: bool) -> Measurement:
-        measured = ((part, self.method(part.method).measure(part, with_intervals)) for part in sets)
+        measured = ((part, self._measure_set(part, with_intervals)) for part in sets)
         return combined(self._context.problem, measured)
+
+    def _measure_set(self, part: EvaluationSet, with_intervals: bool) -> Measurement:
+        method = self.method(part.method)
+        if self._context.refill:
+            return measure_in_slots(method, part, with_intervals)
+        return method.measure(part, with_intervals)
 
     def _metric_names(self, evaluation_set: EvaluationSet) -> list[str] | None:
         names = self.method(evaluation_set.method).metric_names

@@ -31,6 +31,7 @@ class EvaluationContext:
       label_smoothing: of the loss; 0 for a loss that can be compared between runs.
       batch_tokens: tokens in a batch, padding included; None: as many as each method takes.
       vocab_dir: a run's copy of the problem's vocabulary files; None: those of `data_dir`.
+      refill: slots of batches that refill (``inference.refill``); 0: batches are whole.
     """
 
     model: Any
@@ -39,6 +40,7 @@ class EvaluationContext:
     label_smoothing: float = 0.0
     batch_tokens: int | None = None
     vocab_dir: Path | None = None
+    refill: int = 0
 
 
 class EvaluationMethod(ABC):

@@ -65,7 +65,8 @@ class Answers:
           Texts and scores, [batch, n_best] each, best first.
         """
         if self.model.spec.targets == "aligned":
-            return self._align(features)
+            texts, scores = self.best(self.class_logits(features), features["inputs"])
+            return texts[:, None], scores[:, None]
         symbols, scores = decode(self._decoder, features, self.config, seed=seed, numbers=numbers)
         texts = self.codec.decode(tf.reshape(symbols, [-1, tf.shape(symbols)[2]]))
         if "prefix" in features:
@@ -73,22 +74,32 @@ class Answers:
             texts = _behind(texts, prompts)
         return tf.reshape(texts, tf.shape(scores)), scores
 
-    def _align(self, features: dict[str, Any]) -> tuple[Any, Any]:
-        """The one output of each example as text, and its log-probability, [batch, 1] each."""
-        asked = Asked(self.codec, features["inputs"])
-        scores = tf.nn.log_softmax(asked.first(self.class_logits(features)))
+    def best(self, logits: Any, inputs: Any) -> tuple[Any, Any]:
+        """The best answer of a model without a decoder as text, and its log-probability, [batch]
+        each.
+
+        Args:
+          logits: from ``class_logits``.
+          inputs: of the examples.
+        """
+        if self.model.spec.targets != "aligned":
+            texts, scores = self._most_probable(logits, 1)
+            return texts[:, 0], scores[:, 0]
+        asked = Asked(self.codec, inputs)
+        scores = tf.nn.log_softmax(asked.first(logits))
         symbols = tf.argmax(scores, -1, output_type=tf.int32)
         answered = asked.answered(symbols)
         texts = self.codec.decode(tf.where(answered, symbols, PADDING_ID))
-        best = tf.where(answered, tf.reduce_max(scores, -1), 0.0)
-        return texts[:, None], tf.reduce_sum(best, 1, keepdims=True)
+        return texts, tf.reduce_sum(tf.where(answered, tf.reduce_max(scores, -1), 0.0), 1)
 
     def classify(self, features: dict[str, Any], count: int) -> tuple[Any, Any]:
         """The `count` most probable classes as texts, and their log-probabilities, [batch, count]
         each.
         """
-        scores = tf.nn.log_softmax(self.class_logits(features))
-        best, classes = tf.math.top_k(scores, count)
+        return self._most_probable(self.class_logits(features), count)
+
+    def _most_probable(self, logits: Any, count: int) -> tuple[Any, Any]:
+        best, classes = tf.math.top_k(tf.nn.log_softmax(logits), count)
         return tf.reshape(self.codec.decode(tf.reshape(classes, [-1])), tf.shape(classes)), best
 
     def class_logits(self, features: dict[str, Any]) -> Any:

@@ -6,21 +6,32 @@
     for done in refill(examples):               # dicts with "inputs", int32 [length]
         done.number, done.outputs["logits"], done.steps
 
+    loaded = ut_tf.load("sudoku4")
+    for done in Refill(loaded.model, codec=loaded.run.text_codec())(texts):
+        done.number, done.outputs["text"], done.steps
+
 In a batch all examples wait for the one that ponders longest. Here each has its own number of
 steps: a call takes one recurrent step of all slots. Answers are those of the model as it is used,
 by its halting form or exit rule, in the order in which they are ready.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
+from ut_tf.inference.answers import Answers
+from ut_tf.inference.example_reader import ExampleReader
 from ut_tf.layers.recurrence_details import GivenDepth
+from ut_tf.notices import warn
+from ut_tf.search.config import DecodeConfig
 
 Outputs = Callable[[Any, Any, dict[str, Any]], dict[str, Any]]
+_BLANK = "blank"
 
 
 class Done(NamedTuple):
@@ -28,7 +39,7 @@ class Done(NamedTuple):
 
     Fields:
       number: of the example, in the order of arrival, from 0.
-      outputs: arrays by name, of this example.
+      outputs: arrays by name, of this example; "text" is a str.
       steps: recurrent steps that it took.
     """
 
@@ -43,6 +54,11 @@ def logits_alone(logits: Any, details: Any, features: dict[str, Any]) -> dict[st
     return {"logits": logits}
 
 
+def can_refill(model: Any) -> bool:
+    """Whether a model answers from an encoder whose depth can be cut."""
+    return bool(getattr(model, "goes_deeper", False)) and not model.has_decoder
+
+
 class Refill:
     """Answers examples in the slots of a batch, in the order in which they are done.
 
@@ -53,7 +69,12 @@ class Refill:
       steps_per_call: recurrent steps between two looks at who has halted: more of them cost less
         time each, and examples stay longer. A divisor of the most steps.
       outputs: makes tensors [slots, ...] by name of (logits, ModelDetails, features), as of a call
-        with return_details; default: "logits".
+        with return_details; None: "logits", and with a codec "text" and "score", its
+        log-probability.
+      codec: text form of the model's problem, with which examples are texts, as of
+        ``Translator.translate``; None: they are arrays.
+      length: positions that an example has room for; padding of 0 fills them up. 0: as many as the
+        first has.
 
     Raises:
       UserError: the model decodes, chooses among restarts, or its depth cannot be cut
@@ -66,44 +87,37 @@ class Refill:
         model: Any,
         slots: int = 64,
         steps_per_call: int = 1,
-        outputs: Outputs = logits_alone,
+        outputs: Outputs | None = None,
+        codec: TextCodec | None = None,
+        length: int = 0,
     ) -> None:
-        if not getattr(model, "goes_deeper", False) or model.has_decoder:
-            raise UserError(
-                "batches refill where a Universal Transformer answers from its encoder, without"
-                " recurrence=dwa, position_shift, steps_per_position and random halting: call the"
-                " model with whole batches."
-            )
+        _check_model(model)
         if slots < 1:
             raise UserError(f"`slots`={slots}: expected at least 1.")
-        if model.network.eval_restarts > 1:
+        most = model.max_steps(training=False)
+        if steps_per_call < 1 or most % steps_per_call:
             raise UserError(
-                f"eval_restarts={model.network.eval_restarts} chooses among whole answers, and"
-                " batches that refill have each alone: set it to 1, or call the model with whole"
-                " batches."
+                f"`steps_per_call`={steps_per_call}: expected a divisor of the most steps of the"
+                f" model, {most}."
             )
         self.model = model
         self.slots = slots
-        self._outputs = outputs
-        self._most = model.max_steps(training=False)
-        if steps_per_call < 1 or self._most % steps_per_call:
-            raise UserError(
-                f"`steps_per_call`={steps_per_call}: expected a divisor of the most steps of the"
-                f" model, {self._most}."
-            )
         self._steps_per_call = steps_per_call
+        self._codec = codec
+        self._length = length
+        self._outputs = outputs or (logits_alone if codec is None else _texts_of(model, codec))
         self._graph = tf.function(self._step, autograph=False, reduce_retracing=True)
 
-    def __call__(self, examples: Iterable[Mapping[str, Any]]) -> Iterator[Done]:
+    def __call__(self, examples: Iterable[Any]) -> Iterator[Done]:
         """Yields each example when it is done.
 
         Args:
-          examples: arrays by feature, all of one length; "inputs" int32 [length, ...] among them.
+          examples: arrays by feature, "inputs" int32 [length, ...] among them; with a codec texts.
 
         Raises:
-          UserError: an example has another shape than the first.
+          UserError: an example is longer than there is room for, or cannot be read.
         """
-        arriving = enumerate(examples)
+        arriving = enumerate(examples if self._codec is None else self._read(examples))
         held = [-1] * self.slots
         rows: dict[str, Any] = {}
         progress: Any = None
@@ -112,45 +126,89 @@ class Refill:
             fresh = [number < 0 for number in held]
             free = [slot for slot, is_free in enumerate(fresh) if is_free]
             for slot, (number, example) in zip(free, arriving, strict=False):
-                rows = rows or {name: _zeros(self.slots, value) for name, value in example.items()}
+                rows = rows or {name: self._zeros(value) for name, value in example.items()}
                 for name, value in example.items():
-                    _check_shape(number, name, value, rows[name])
-                    rows[name][slot] = value
+                    _put(number, name, value, rows[name][slot : slot + 1])
                 held[slot] = number
             if all(number < 0 for number in held):
                 return
             features = {name: tf.constant(values) for name, values in rows.items()}
-            outputs, progress, ready, steps = self._graph(features, progress, tf.constant(fresh))
-            ready, steps = ready.numpy(), steps.numpy()
-            leaving = [slot for slot, done in enumerate(ready) if done and held[slot] >= 0]
+            outputs, progress = self._graph(features, progress, tf.constant(fresh))
+            steps, active = progress.steps.numpy()[:, 0], progress.active.numpy()
+            leaving = [slot for slot in range(self.slots) if held[slot] >= 0 and not active[slot]]
             arrays = {name: values.numpy() for name, values in outputs.items() if leaving}
             for slot in leaving:
-                own = {name: values[slot].copy() for name, values in arrays.items()}
+                own = {name: _own(values[slot]) for name, values in arrays.items()}
                 yield Done(held[slot], own, int(steps[slot]))
                 held[slot] = -1
 
     def _step(self, features: dict[str, Any], progress: Any, fresh: Any) -> Any:
-        """One call of the model: (outputs, progress, which examples are done, bool [slots], the
-        steps that they took, int32 [slots]).
-        """
-        begun = 0 if progress is None else tf.where(fresh[:, None], 0, progress.steps)
-        steps = begun + tf.fill([self.slots, 1], self._steps_per_call)
-        depth = GivenDepth(steps, progress, fresh)
+        """One call of the model: (outputs, progress)."""
+        depth = GivenDepth(tf.constant(self._steps_per_call), progress, fresh)
         given = {**features, "to_depth": depth}
         logits, details = self.model(given, training=False, return_details=True)
-        progress = details.encoder.progress
-        ready = tf.logical_or(~progress.active, steps[:, 0] >= self._most)
-        return self._outputs(logits, details, features), progress, ready, steps[:, 0]
+        return self._outputs(logits, details, features), details.encoder.progress
+
+    def _read(self, examples: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """The features of examples that are texts."""
+        assert self._codec is not None
+        reader = ExampleReader(self._codec, self.model.spec, DecodeConfig())
+        given = ((number, (reader.texts_of(one), None)) for number, one in enumerate(examples))
+        while some := dict(islice(given, self.slots)):
+            for row in reader.read(some):
+                where = f"example {row.example.number}"
+                if row.error:
+                    raise UserError(f"{where}: {row.error}.")
+                if row.warning:
+                    warn(f"{where} {row.warning}.")
+                yield {"inputs": row.example.inputs, _BLANK: np.bool_(row.blank)}
+
+    def _zeros(self, value: Any) -> Any:
+        value = np.asarray(value)
+        shape = value.shape and (max(self._length, value.shape[0]), *value.shape[1:])
+        return np.zeros([self.slots, *shape], value.dtype)
 
 
-def _check_shape(number: int, name: str, value: Any, rows: Any) -> None:
-    if np.shape(value) != rows.shape[1:]:
+def _check_model(model: Any) -> None:
+    if not can_refill(model):
         raise UserError(
-            f"example {number}: {name!r} has the shape {np.shape(value)}, and that of the first"
-            f" {rows.shape[1:]}: pad all to one length with zeros."
+            "batches refill where a Universal Transformer answers from its encoder, without"
+            " recurrence=dwa, position_shift, steps_per_position and random halting: call the"
+            " model with whole batches."
+        )
+    if model.network.eval_restarts > 1:
+        raise UserError(
+            f"eval_restarts={model.network.eval_restarts} chooses among whole answers, and"
+            " batches that refill have each alone: set it to 1, or call the model with whole"
+            " batches."
         )
 
 
-def _zeros(slots: int, value: Any) -> Any:
-    value = np.asarray(value)
-    return np.zeros([slots, *value.shape], value.dtype)
+def _texts_of(model: Any, codec: TextCodec) -> Outputs:
+    """The outputs of examples that are texts."""
+    answers = Answers(model, codec, DecodeConfig())
+
+    def outputs(logits: Any, details: Any, features: dict[str, Any]) -> dict[str, Any]:
+        del details
+        texts, scores = answers.best(logits, features["inputs"])
+        blank = features[_BLANK]
+        return {"text": tf.where(blank, "", texts), "score": tf.where(blank, 0.0, scores)}
+
+    return outputs
+
+
+def _put(number: int, name: str, value: Any, row: Any) -> None:
+    """Writes the value of an example into its row, [1, ...]."""
+    shape, room = np.shape(value), row.shape[1:]
+    if len(shape) != len(room) or any(np.greater(shape, room)):
+        raise UserError(
+            f"example {number}: {name!r} has the shape {shape}, and there is room for {room}:"
+            " give the `length` of the longest example."
+        )
+    row[...] = 0
+    row[(0, *map(slice, shape))] = value
+
+
+def _own(value: Any) -> Any:
+    """The output of one example, apart from those of others."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value.copy()

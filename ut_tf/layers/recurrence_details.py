@@ -115,16 +115,23 @@ class GivenDepth(NamedTuple):
 
     Fields:
       steps: int32 [], the number of steps, or its bound under dynamic halting, from 1; where each
-        example has its own, int32 [batch, 1].
+        example has its own, how many more each takes, at most the evaluation's.
       progress: ``RecurrenceDetails.progress`` of a call with fewer steps on the same features;
         None: the recurrence begins.
-      fresh: bool [batch], the examples that begin in the place of their progress, or None. Each
-        example then has its own steps.
+      fresh: bool [batch], the examples that begin in the place of their progress, each of which
+        has its own steps from then on; or None.
     """
 
     steps: Any
     progress: Any = None
     fresh: Any = None
+
+    @property
+    def by_example(self) -> bool:
+        """Whether each example has taken its own number of steps."""
+        return self.fresh is not None or (
+            self.progress is not None and self.progress.steps.shape.rank == 2
+        )
 
 
 class StepView(NamedTuple):

@@ -3,7 +3,9 @@
 How it works: a request joins a queue. When the model is free, the request that has waited longest
 is taken with the others that ask the same signature of the same model, as long as they fit into a
 batch, and the model is called once. Nothing waits for a batch to fill: batches grow by themselves
-while the model is busy. A request larger than a batch is cut into several. Needs no TensorFlow.
+while the model is busy. A request larger than a batch is cut into several. Of a model that takes
+one recurrent step at a time (``slots.py``) a call goes on as long as requests that it can take are
+next in the queue: each example is answered when it has halted. Needs no TensorFlow.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo
+from ut_tf.serving.slots import Slots
 
 _SIZES = [2**power for power in range(11)]
 
@@ -39,6 +42,9 @@ class Model(Protocol):
 
     def answer(self, signature: str, columns: Columns) -> Outputs:
         """The outputs of a signature for the texts of its inputs; called from several threads."""
+
+    def slots(self, signature: str) -> Slots | None:
+        """New slots that answer as a signature does; None: it is answered in whole batches."""
 
 
 class Batcher:
@@ -102,7 +108,7 @@ class Batcher:
             raise HTTPException(
                 503, f"The queue is full: {waiting} examples wait already; try again later"
             )
-        step = self.max_batch_size
+        step = self.max_batch_size if model.slots(signature) is None else 1
         return [
             _Piece(
                 model,
@@ -115,14 +121,47 @@ class Batcher:
 
     def _begin_calls(self) -> None:
         while len(self._running) < self._calls and (pieces := self._next_batch()):
-            self.sizes.observe(sum(piece.size for piece in pieces))
-            call = asyncio.create_task(_answer(pieces))
+            slots = pieces[0].model.slots(pieces[0].signature)
+            if slots is None:
+                self.sizes.observe(sum(piece.size for piece in pieces))
+            call = asyncio.create_task(
+                _answer(pieces) if slots is None else self._answer_in_slots(slots, pieces)
+            )
             self._running.add(call)
             call.add_done_callback(self._end_call)
 
     def _end_call(self, call: asyncio.Task[None]) -> None:
         self._running.discard(call)
         self._begin_calls()
+
+    async def _answer_in_slots(self, slots: Slots, pieces: "list[_Piece]") -> None:
+        """Answers examples that come and go, until none waits whose turn it is."""
+        first, arrived = pieces[0], pieces
+        try:
+            while arrived or slots.held:
+                if arrived:
+                    await run_in_threadpool(slots.add, arrived, _columns(arrived))
+                self.sizes.observe(len(slots.held))
+                for piece, outputs in await run_in_threadpool(slots.advance):
+                    piece.answer(outputs)
+                slots.drop(lambda piece: piece.result.done())
+                arrived = self._next_joining(first, slots.room(self.max_batch_size))
+        except Exception:
+            # One by one, whole: what has failed once must not spoil the answers of others.
+            for piece in dict.fromkeys([*slots.keys, *arrived]):
+                await _answer([piece])
+
+    def _next_joining(self, first: "_Piece", room: int) -> "list[_Piece]":
+        """The pieces at the head of the queue that go with the first one; they leave it."""
+        joining: list[_Piece] = []
+        while self._waiting and len(joining) < room:
+            piece = self._waiting[0]
+            if not piece.result.done():
+                if not piece.joins(first):
+                    break
+                joining.append(piece)
+            self._waiting.popleft()
+        return joining
 
     def _next_batch(self) -> "list[_Piece]":
         """The pieces of the next call, which leave the queue; none: nobody waits."""
@@ -157,15 +196,16 @@ class _Piece:
     def joins(self, other: "_Piece") -> bool:
         return self.model is other.model and self.signature == other.signature
 
+    def answer(self, outputs: Outputs) -> None:
+        if not self.result.done():
+            self.result.set_result(outputs)
+
 
 async def _answer(pieces: list[_Piece]) -> None:
     """Calls the model once for all pieces."""
     first = pieces[0]
-    columns = {
-        name: [text for piece in pieces for text in piece.columns[name]] for name in first.columns
-    }
     try:
-        outputs = await run_in_threadpool(first.model.answer, first.signature, columns)
+        outputs = await run_in_threadpool(first.model.answer, first.signature, _columns(pieces))
     except Exception as error:
         if len(pieces) > 1:
             # One request must not spoil the answers of others.
@@ -177,9 +217,14 @@ async def _answer(pieces: list[_Piece]) -> None:
     start = 0
     for piece in pieces:
         end = start + piece.size
-        if not piece.result.done():
-            piece.result.set_result({name: value[start:end] for name, value in outputs.items()})
+        piece.answer({name: value[start:end] for name, value in outputs.items()})
         start = end
+
+
+def _columns(pieces: Sequence[_Piece]) -> Columns:
+    """The texts of all pieces."""
+    names = pieces[0].columns
+    return {name: [text for piece in pieces for text in piece.columns[name]] for name in names}
 
 
 def _join(results: Sequence[Outputs]) -> Outputs:

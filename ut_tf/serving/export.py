@@ -30,6 +30,7 @@ from ut_tf.run_config import installed_versions, portable_arguments
 from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.signatures import Servable, Signature
+from ut_tf.serving.slots import START, STEP
 from ut_tf.serving.versions import ADVICE, SUMMARY_FILE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
@@ -92,8 +93,11 @@ def export_run(
     servable = Servable(
         loaded.model, codec, run.spec, config, StoredWeights(loaded.model, form), seed=run.seed
     )
-    chosen = {name: servable.signature(name) for name in _known(servable, signatures)}
+    names = _known(servable, signatures)
+    chosen = {name: servable.signature(name) for name in names if name not in (START, STEP)}
     requests = [_tried(name, signature) for name, signature in chosen.items()]
+    if {START, STEP} & set(names):
+        chosen |= servable.slots()
     summary = {
         **origin(run, checkpoint, loaded.step),
         "decode": {

@@ -20,12 +20,21 @@ from starlette.exceptions import HTTPException
 from tensorflow.core.framework import types_pb2
 
 from ut_tf.errors import UserError, marked_in
-from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo, TensorInfo
+from ut_tf.serving.rest_messages import (
+    DEFAULT_SIGNATURE,
+    Columns,
+    Outputs,
+    SignatureInfo,
+    TensorInfo,
+)
+from ut_tf.serving.slots import LENGTH, START, STEP, Rows, Slots
 from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.storage.files import read_bounded
 from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 
 _SAMPLE = b"1 2 3"
+_SLOTS = {START, STEP}
+_IN_SLOTS = (DEFAULT_SIGNATURE, "classify")
 # What TensorFlow writes before the reason of an error.
 _WHERE = ("Graph execution error", "Detected at node", "<stack traces")
 _NODE = re.compile(r"^\{\{.*?\}\} ")
@@ -49,6 +58,9 @@ class ServedModel:
         # It owns the weights.
         self._module = _loaded(folder)
         self._functions = dict(self._module.signatures)
+        self._slots: dict[str, Any] = {}
+        if self._functions.keys() >= _SLOTS:
+            self._slots = {name: self._functions.pop(name) for name in _SLOTS}
         self._infos = {
             name: _info(function, folder, name, summary)
             for name, function in self._functions.items()
@@ -58,8 +70,12 @@ class ServedModel:
 
     def _try(self, name: str, info: SignatureInfo, folder: Path) -> None:
         """Calls a signature once: TensorFlow optimizes its graph then."""
+        columns = {field: [_SAMPLE] for field in info.inputs}
         try:
-            self.answer(name, {field: [_SAMPLE] for field in info.inputs})
+            self.answer(name, columns)
+            if slots := self.slots(name):
+                slots.add([name], columns)
+                slots.advance()
         except HTTPException as error:
             raise UserError(
                 f"{folder} cannot be run here (signature {name}: {error.detail}): export the run"
@@ -77,20 +93,37 @@ class ServedModel:
         Raises:
           HTTPException: the model reports an error.
         """
-        tensors = {
-            name: tf.constant(texts, tf.string, [len(texts)]) for name, texts in columns.items()
-        }
-        try:
-            outputs = self._functions[signature](**tensors)
-        except tf.errors.ResourceExhaustedError as error:
-            raise HTTPException(
-                503, "Out of memory; send fewer or shorter texts at once"
-            ) from error
-        except tf.errors.OpError as error:
-            wrong_input = isinstance(error, tf.errors.InvalidArgumentError)
-            message = marked_in(error) or _reason(error)
-            raise HTTPException(400 if wrong_input else 500, message) from error
-        return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
+        return _called(self._functions[signature], _tensors(columns))
+
+    def slots(self, signature: str) -> Slots | None:
+        """New slots that answer as a signature does; None: it has no recurrent steps of its own."""
+        if not self._slots or signature not in _IN_SLOTS:
+            return None
+        start, step = self._slots[START], self._slots[STEP]
+
+        def started(columns: Columns, length: int) -> Rows:
+            return _called(start, {**_tensors(columns), LENGTH: tf.constant(length)})
+
+        def stepped(rows: Rows) -> Rows:
+            return _called(step, {name: tf.constant(values) for name, values in rows.items()})
+
+        return Slots(started, stepped)
+
+
+def _tensors(columns: Columns) -> dict[str, Any]:
+    return {name: tf.constant(texts, tf.string, [len(texts)]) for name, texts in columns.items()}
+
+
+def _called(function: Any, tensors: dict[str, Any]) -> Outputs:
+    try:
+        outputs = function(**tensors)
+    except tf.errors.ResourceExhaustedError as error:
+        raise HTTPException(503, "Out of memory; send fewer or shorter texts at once") from error
+    except tf.errors.OpError as error:
+        wrong_input = isinstance(error, tf.errors.InvalidArgumentError)
+        message = marked_in(error) or _reason(error)
+        raise HTTPException(400 if wrong_input else 500, message) from error
+    return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
 
 
 def _reason(error: tf.errors.OpError) -> str:

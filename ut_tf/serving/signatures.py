@@ -7,8 +7,12 @@
   ``scores``, as of ``serving_default``; the score is that of the whole text.
 - ``classify``: texts -> ``outputs``, ``probability`` [batch], ``probabilities`` [batch, classes].
 - ``ponder``: texts -> ``tokens`` strings and ``ponder_times`` float32, [batch, length].
+- ``start`` and ``step``, of models without a decoder whose positions halt (``slots.py``): ``start``
+  makes rows of texts and of the ``length`` int32 [] that their ``ids`` have at least; ``step``
+  takes rows and returns those that a recurrent step changes, ``done`` bool [batch], and outputs as
+  of ``serving_default``, which hold for examples that are done.
 
-All of them also return strings [batch]: ``error``, a sentence of what was wrong and what was
+All but these also return strings [batch]: ``error``, a sentence of what was wrong and what was
 expected where an example cannot be read, and ``warning``, of what is left out of it or read as
 unknown; "" elsewhere. An example with an error has "" and -inf for an answer, probabilities and
 steps of 0, and harms no other.
@@ -29,14 +33,18 @@ from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import MOST_POSITIONS, positions_beside
 from ut_tf.inference.parts import in_parts
 from ut_tf.inference.reading import Reader, Reading
+from ut_tf.inference.refill import can_refill
+from ut_tf.layers.recurrence_details import GivenDepth
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 from ut_tf.serving.rest_messages import ERROR, WARNING
+from ut_tf.serving.slots import DONE, IDS, LENGTH, START, STEP
 from ut_tf.serving.weights import StoredWeights
 
 DEFAULT = "serving_default"
 TARGETS = "targets"
 PROMPTS = "inputs"
+_BLANK, _STATE = "blank", "state_"
 _REFUSED = -float("inf")
 
 
@@ -82,10 +90,12 @@ class Servable(tf.Module):  # type: ignore[misc]
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the signatures that the problem has."""
-        return tuple(self._signatures())
+        model = self._answers.model
+        halts = can_refill(model) and model.halts and self._spec.targets in ("aligned", "class")
+        return (*self._signatures(), *((START, STEP) if halts else ()))
 
     def signature(self, name: str) -> Signature:
-        """The named one of ``names``, traced."""
+        """The named one of ``names`` but ``start`` and ``step``, traced."""
         answer, inputs = self._signatures()[name]
 
         def call(*texts: Any) -> dict[str, Any]:
@@ -96,6 +106,59 @@ class Servable(tf.Module):  # type: ignore[misc]
 
         specs = [tf.TensorSpec([None], tf.string, name=field) for field in inputs]
         return Signature(inputs, tf.function(call, autograph=False).get_concrete_function(*specs))
+
+    def slots(self) -> dict[str, Signature]:
+        """``start`` and ``step``, traced."""
+        states: list[Any] = []
+        fields = self.codec.fields
+
+        def start(*given: Any) -> dict[str, Any]:
+            *texts, length = given
+            size = tf.shape(texts[0])[0]
+            texts = [_valid(text, size) for text in texts]
+            reading = self._reader.inputs(*texts)
+            missing = tf.maximum(length - tf.shape(reading.ids)[1], 0)
+            paddings = [[0, 0], [0, missing], [0, 0]][: reading.ids.shape.rank]
+            ids = tf.pad(reading.ids, paddings)
+            _, state = self._stepped(
+                ids, GivenDepth(tf.constant(0), fresh=tf.ones_like(reading.blank))
+            )
+            states.append(state)
+            rows = {IDS: ids, _BLANK: reading.blank, **self._told(reading, texts), **_named(state)}
+            return {name: values[:size] for name, values in rows.items()}
+
+        def step(rows: dict[str, Any]) -> dict[str, Any]:
+            state = [rows[name] for name in _named(states[0])]
+            state = tf.nest.pack_sequence_as(states[0], state)
+            logits, state = self._stepped(rows[IDS], GivenDepth(tf.constant(1), state))
+            reading = Reading(rows[IDS], rows[ERROR], rows[WARNING], rows[_BLANK])
+            answers = self._answered(logits, reading)
+            return {**answers, **_named(state), DONE: tf.logical_not(state.active)}
+
+        specs = [tf.TensorSpec([None], tf.string, name=field) for field in fields]
+        length = tf.TensorSpec([], tf.int32, name=LENGTH)
+        started = tf.function(start, autograph=False).get_concrete_function(*specs, length)
+        rows = {
+            name: tf.TensorSpec(values.shape, values.dtype, name=name)
+            for name, values in started.structured_outputs.items()
+        }
+        stepped = tf.function(step, autograph=False).get_concrete_function(rows)
+        return {START: Signature((*fields, LENGTH), started), STEP: Signature(tuple(rows), stepped)}
+
+    def _stepped(self, ids: Any, depth: GivenDepth) -> tuple[Any, Any]:
+        """The logits and the progress of examples, int32 [batch, length, ...], at a depth."""
+        model = self._answers.model
+        with self.weights.scope(model):
+            features = {"inputs": ids, "to_depth": depth}
+            logits, details = model(features, training=False, return_details=True)
+        return logits, details.encoder.progress
+
+    def _answered(self, logits: Any, reading: Reading) -> dict[str, Any]:
+        """The answers that a model without a decoder gives by its logits."""
+        if self._spec.has_one_answer:
+            return self._classified(logits, reading)
+        outputs, scores = self._answers.best(logits, reading.ids)
+        return self._unless_blank(outputs[:, None], scores[:, None], reading)
 
     def classes(self) -> list[str]:
         """The text of every class, in the order of ``probabilities``."""
@@ -108,9 +171,7 @@ class Servable(tf.Module):  # type: ignore[misc]
         """The best hypotheses of each example and their scores; of blank texts "" and 0."""
         reading = self._reader.inputs(*texts)
         outputs, scores = self._written({"inputs": reading.ids})
-        blank = reading.blank[:, None]
-        outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
-        return self._best(outputs, scores, reading) | self._told(reading, texts)
+        return self._unless_blank(outputs, scores, reading) | self._told(reading, texts)
 
     def generate(self, prompts: Any) -> dict[str, Any]:
         """What follows each prompt, and the scores of both together."""
@@ -135,6 +196,9 @@ class Servable(tf.Module):  # type: ignore[misc]
         """
         reading = self._reader.inputs(*texts)
         logits = _in_parts(self._answers.class_logits, {"inputs": reading.ids}, [None, None])
+        return self._classified(logits, reading) | self._told(reading, texts)
+
+    def _classified(self, logits: Any, reading: Reading) -> dict[str, Any]:
         answered = tf.logical_and(reading.errors == "", ~reading.blank)
         probabilities = tf.where(answered[:, None], tf.nn.softmax(logits), 0.0)
         best = tf.argmax(probabilities, -1, output_type=tf.int32)
@@ -142,7 +206,7 @@ class Servable(tf.Module):  # type: ignore[misc]
             "outputs": text_where(answered, self.codec.decode(best)),
             "probability": tf.reduce_max(probabilities, -1),
             "probabilities": probabilities,
-        } | self._told(reading, texts)
+        }
 
     def ponder(self, *texts: Any) -> dict[str, Any]:
         """The symbol at each position of the inputs, and the encoder's recurrent steps there."""
@@ -166,6 +230,11 @@ class Servable(tf.Module):  # type: ignore[misc]
 
         specs = [tf.TensorSpec([None, None], dtype) for dtype in (tf.string, tf.float32)]
         return in_parts(decoded, features, specs, positions_beside(self._answers.rows))
+
+    def _unless_blank(self, outputs: Any, scores: Any, reading: Reading) -> dict[str, Any]:
+        blank = reading.blank[:, None]
+        outputs, scores = tf.where(blank, "", outputs), tf.where(blank, 0.0, scores)
+        return self._best(outputs, scores, reading)
 
     def _best(self, outputs: Any, scores: Any, reading: Reading) -> dict[str, Any]:
         is_read = (reading.errors == "")[:, None]
@@ -215,6 +284,11 @@ class Servable(tf.Module):  # type: ignore[misc]
                 "ponder": ponder,
             }
         return {DEFAULT: (self.decode, fields), "score": score, "ponder": ponder}
+
+
+def _named(state: Any) -> dict[str, Any]:
+    """The tensors of a structure by name, in order."""
+    return {f"{_STATE}{number:02}": one for number, one in enumerate(tf.nest.flatten(state))}
 
 
 def _valid(texts: Any, size: Any) -> Any:

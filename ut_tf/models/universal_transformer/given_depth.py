@@ -7,7 +7,8 @@
     depth = GivenDepth(tf.constant(8), details.encoder.progress)  # takes four more steps
 
 The answers are those of a model whose evaluation depth it is, or under dynamic halting whose bound.
-The number of steps is a tensor: one graph serves all depths.
+The number of steps is a tensor: one graph serves all depths. ``InSlots`` goes on with examples each
+of which has taken its own number of steps.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +29,8 @@ class Progress(NamedTuple):
       steps: int32 [], steps taken; int32 [batch, 1] where each example has its own.
       carry: Carry after them.
       kept: Reached.
-      active: bool [batch], the examples of which a position has not halted.
+      active: bool [batch], the examples of which a position has not halted; where each has its own
+        steps, of those that have some left.
     """
 
     steps: Any
@@ -67,23 +69,18 @@ class ToDepth(Depth):
         self.depth = depth.bounded(_NEVER)
         self.layers = depth.layers
         self.progress = given.progress
-        self.fresh = given.fresh
         if given.progress is not None:
             self.first = given.progress.steps
-        if given.fresh is not None:
-            self.first = tf.where(given.fresh[:, None], 0, self.first)
         self.counts_all = counts_all
 
     def start(self, carry: Carry, counted: Any) -> Any:
-        if self.progress is not None and self.fresh is None:
+        if self.progress is not None:
             return self.progress.kept
         inner = self.depth.start(carry, counted)
-        begun = self._reached(self.depth, inner, carry, inner, tf.zeros_like(counted))
-        return begun if self.progress is None else of_rows(self.fresh, begun, self.progress.kept)
+        return self._reached(self.depth, inner, carry, inner, tf.zeros_like(counted))
 
     def goes_on(self, index: Any, kept: Reached) -> Any:
-        goes_on = tf.logical_and(index < self.bound, self.depth.goes_on(index, kept.inner))
-        return tf.reduce_any(goes_on)
+        return tf.logical_and(index < self.bound, self.depth.goes_on(index, kept.inner))
 
     def active(self, index: Any, kept: Reached) -> Any:
         return self.depth.active(index, kept.inner)
@@ -112,9 +109,7 @@ class ToDepth(Depth):
         computed = tf.cast(taken, tf.float32) * tf.ones_like(counted) if self.counts_all else None
         record = kept.record if self.depth.halts else None
         details = self.depth.bounded(self.bound).details(record, mask, computed)
-        if details.halting_probabilities is not None:
-            shape = tf.concat([[tf.reduce_max(self.bound)], tf.shape(counted)], 0)
-            details = details._replace(halting_probabilities=tf.zeros(shape))
+        details = _without_probabilities(details, self.bound)
         # Where all positions had halted before, no state changes any more.
         residuals = tf.where(taken == self.bound, kept.residuals, 0.0)
         active = tf.ones_like(counted, tf.bool)
@@ -127,6 +122,65 @@ class ToDepth(Depth):
     def _reached(depth: Depth, inner: Any, carry: Carry, kept: Any, residuals: Any) -> Reached:
         record = depth.record(kept) if depth.halts else ()
         return Reached(inner, depth.output(carry, kept), record, residuals)
+
+
+class InSlots(Depth):
+    """Some steps more of examples each of which has taken its own number.
+
+    Args:
+      depth: how positions stop; its bound is the most steps of an example.
+      given: GivenDepth whose `steps` divide that bound.
+    """
+
+    def __init__(self, depth: Depth, given: GivenDepth) -> None:
+        self.progress, self.fresh = given.progress, given.fresh
+        taken = None if self.progress is None else self.progress.steps
+        if self.fresh is not None:
+            zeros = tf.zeros_like(self.fresh[:, None], tf.int32)
+            taken = zeros if taken is None else tf.where(self.fresh[:, None], zeros, taken)
+        super().__init__(taken + given.steps, depth.final_state)
+        self.first = taken
+        self.depth = depth.bounded(depth.bound)
+        self.layers = depth.layers
+
+    def start(self, carry: Carry, counted: Any) -> Any:
+        if self.progress is None:
+            return self.depth.start(carry, counted)
+        if self.fresh is None:
+            return self.progress.kept
+        return of_rows(self.fresh, self.depth.start(carry, counted), self.progress.kept)
+
+    def goes_on(self, index: Any, kept: Any) -> Any:
+        return tf.reduce_any(index < self.bound)
+
+    def probability(self, trace: Trace, new: Carry, counted: Any, index: Any) -> Any:
+        return self.depth.probability(trace, new, counted, index)
+
+    def after(
+        self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Any
+    ) -> tuple[Carry, Any, Any]:
+        return self.depth.after(index, probability, carry, new, kept)
+
+    def result(
+        self, carry: Carry, kept: Any, counted: Any, mask: Any, taken: Any
+    ) -> tuple[Any, RecurrenceDetails]:
+        record = self.depth.record(kept) if self.depth.halts else None
+        computed = tf.cast(taken, tf.float32) * tf.ones_like(counted)
+        details = self.depth.details(record, mask, computed)
+        active = taken < self.depth.bound
+        if self.depth.halts:
+            active = tf.logical_and(active, self.depth.active(taken, kept))
+        progress = Progress(taken, carry, kept, tf.reduce_any(active, 1))
+        details = _without_probabilities(details, self.depth.bound)
+        return self.depth.output(carry, kept), details._replace(progress=progress)
+
+
+def _without_probabilities(details: RecurrenceDetails, steps: Any) -> RecurrenceDetails:
+    """The details with zeros in the place of halting probabilities, if there are any."""
+    if details.halting_probabilities is None:
+        return details
+    shape = tf.concat([[steps], tf.shape(details.ponder_times)], 0)
+    return details._replace(halting_probabilities=tf.zeros(shape))
 
 
 def residuals_of(before: Any, after: Any) -> Any:

@@ -205,6 +205,11 @@ class UniversalTransformer(AttentionModel):
         one_depth = not self.network.steps_per_position and self.network.eval_restarts == 1
         return one_depth and all(part.goes_deeper for part in recurrences)
 
+    @property
+    def halts(self) -> bool:
+        """Whether positions stop at different steps in use."""
+        return self._halting().dynamic or self.network.eval_exit != "none"
+
     def max_steps(self, training: bool) -> int:
         return self._halting().max_steps(training)
 

@@ -41,7 +41,7 @@ from ut_tf.models.universal_transformer.depth import (
     UntilHalted,
 )
 from ut_tf.models.universal_transformer.exit_rules import AfterSteps, ExitRule
-from ut_tf.models.universal_transformer.given_depth import ToDepth
+from ut_tf.models.universal_transformer.given_depth import InSlots, ToDepth
 from ut_tf.models.universal_transformer.halting.base import Halting
 from ut_tf.models.universal_transformer.initial_state import InitialState
 from ut_tf.models.universal_transformer.injection import InputInjection
@@ -235,14 +235,20 @@ class Recurrence(OptionalOutputs, Composite):
         """Returns what is added to states before the next step, given what they answer with."""
         return lambda states: feedback(tf.nn.softmax(head(self.finish(states))))
 
-    def _to_depth(self, given: StackInputs, training: bool, counts_all: bool) -> ToDepth:
+    def _to_depth(self, given: StackInputs, training: bool, counts_all: bool) -> Depth:
         if training or given.steps is not None or not self.goes_deeper:
             raise UserError(
                 "`to_depth` is for evaluation at one depth for all examples, without"
                 " recurrence=dwa, position_shift and random halting: leave it or them out."
             )
-        depth = self._in_use(given.to_depth.steps, self._rule(given), given)
-        return ToDepth(depth, given.to_depth, counts_all)
+        in_slots = given.to_depth.by_example
+        bound = self._evaluation_steps if in_slots else given.to_depth.steps
+        depth = self._in_use(bound, self._rule(given), given)
+        return (
+            InSlots(depth, given.to_depth)
+            if in_slots
+            else ToDepth(depth, given.to_depth, counts_all)
+        )
 
     def _depth(self, given: StackInputs, training: bool) -> Depth:
         """The depth of a call."""
@@ -440,7 +446,7 @@ class Recurrence(OptionalOutputs, Composite):
         """
         if self.halting_compute == "dense" or watch:
             return False
-        if given.to_depth is not None and given.to_depth.fresh is not None:
+        if given.to_depth is not None and given.to_depth.by_example:
             return False
         if self.q_head is not None or given.feedback is not None:
             return False

@@ -1,0 +1,165 @@
+"""Examples that come and go, one recurrent step at a time: in slots, in exports, in a server."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.serving import toy
+from tests.serving.python_model import PythonModel, served
+from tests.serving.test_server import SIGNATURES, post
+from ut_tf.inference.batches import MOST_POSITIONS
+from ut_tf.run import Run
+from ut_tf.serving.batching import Batcher
+from ut_tf.serving.export import export_run
+from ut_tf.serving.rest_messages import Columns
+from ut_tf.serving.served_model import ServedModel
+from ut_tf.serving.slots import Rows, Slots
+
+HALTING = "act_max_steps=5,act_halting_bias_init=-0.5,act_epsilon=0.01"
+
+
+def start(columns: Columns, length: int) -> Rows:
+    """Texts take as many steps as they have letters "x"."""
+    texts = columns["inputs"]
+    width = max(length, *map(len, texts))
+    ids = np.zeros([len(texts), width], np.int32)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = list(text)
+    nothing = np.full([len(texts)], b"", object)
+    return {"ids": ids, "left": np.sum(ids == ord("x"), 1), "error": nothing, "warning": nothing}
+
+
+def step(rows: Rows) -> Rows:
+    if np.any(rows["ids"] == ord("!")):
+        raise FloatingPointError("not a number")
+    left = rows["left"] - 1
+    texts = [bytes(row[row > 0].astype(np.uint8)).upper() for row in rows["ids"]]
+    outputs = np.array([*texts, None], object)[:-1]
+    return {"left": left, "done": left <= 0, "outputs": outputs}
+
+
+class Stepping(PythonModel):
+    """Answers ``serving_default`` in slots; ``rows`` has the examples of each step."""
+
+    def __init__(self, gate: threading.Event | None = None) -> None:
+        super().__init__(SIGNATURES)
+        self.rows: list[int] = []
+        self.gate = gate
+
+    def slots(self, signature: str) -> Slots | None:
+        return Slots(start, self.step) if signature == "serving_default" else None
+
+    def step(self, rows: Rows) -> Rows:
+        if self.gate is not None:
+            assert self.gate.wait(20)
+        self.rows.append(len(rows["ids"]))
+        return step(rows)
+
+
+@given(
+    texts=st.lists(st.text("axy", min_size=1, max_size=6), max_size=12),
+    arriving=st.lists(st.integers(0, 3), min_size=1),
+    most=st.integers(1, 4),
+)
+def test_each_example_has_its_own_answer(texts: list[str], arriving: list[int], most: int) -> None:
+    slots, waiting, answers = Slots(start, step), list(enumerate(texts)), {}
+    for turn in range(200):
+        count = min(slots.room(most), len(waiting), arriving[turn % len(arriving)] + (turn > 100))
+        new, waiting = waiting[:count], waiting[count:]
+        if new:
+            slots.add([key for key, _ in new], {"inputs": [text.encode() for _, text in new]})
+        assert len(slots.held) <= most
+        answers |= dict(slots.advance() if slots.held else ())
+    assert {key: list(found["outputs"]) for key, found in answers.items()} == {
+        key: [text.upper().encode()] for key, text in enumerate(texts)
+    }
+
+
+def test_room_is_bounded_by_positions_and_given_up_examples_leave() -> None:
+    slots = Slots(start, step)
+    slots.add([1, 2], {"inputs": [b"xxx" + b"a" * (MOST_POSITIONS // 2), b"xx"]})
+    assert slots.room(32) == 0
+    assert (slots.held, slots.keys) == ([1], [1, 2])
+    slots.drop(lambda key: key == 1)
+    assert slots.held == [2]
+    assert [key for _ in range(2) for key, _ in slots.advance()] == [2]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("questions")
+    run = toy.untrained_run(folder, "letter_questions", HALTING)
+    return export_run(Run.load(run.output_dir), folder / "export", signatures=())
+
+
+def test_an_export_answers_in_slots_as_in_batches(exported: Path) -> None:
+    model = ServedModel(exported, 1)
+    assert [*model.signatures] == ["serving_default", "classify", "ponder"]
+    stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
+    columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
+    expected = model.answer("classify", columns)
+    slots = model.slots("classify")
+    assert slots is not None
+    answers: dict[int, Any] = {}
+    steps: dict[int, int] = {}
+    for turn in range(40):
+        if turn < len(stories) and slots.room(3):
+            slots.add([turn], {name: [texts[turn]] for name, texts in columns.items()})
+        for key in slots.held:
+            steps[key] = steps.get(key, 0) + 1
+        answers |= dict(slots.advance() if slots.held else ())
+    assert len(answers) > 3 and len({*steps.values()}) > 1
+    for key, outputs in answers.items():
+        assert outputs.keys() == expected.keys()
+        for name, values in outputs.items():
+            if values.dtype == object:
+                assert values[0] == expected[name][key]
+            else:
+                np.testing.assert_allclose(values[0], expected[name][key], atol=1e-5)
+
+
+def test_exports_without_steps_are_served_in_batches(tmp_path: Path) -> None:
+    for name, options in (("chosen", {"signatures": ["classify"]}), ("fixed", {})):
+        hparams = "halting=none" if name == "fixed" else HALTING
+        run = toy.untrained_run(tmp_path / name, "letter_questions", hparams)
+        folder = export_run(Run.load(run.output_dir), tmp_path / name / "export", **options)
+        model = ServedModel(folder, 1)
+        assert model.slots("classify") is None
+        assert model.answer("classify", {"story": [b"ab"], "question": [b"c"]})["outputs"][0]
+
+
+def test_requests_share_steps_and_each_has_its_answer() -> None:
+    gate = threading.Event()
+    model = Stepping(gate)
+    with served(model) as server, ThreadPoolExecutor(9) as pool:
+        texts = ["x" * count + "a" * (count % 3) for count in range(1, 9)]
+        replies = [pool.submit(post, server, {"instances": [text]}) for text in texts]
+        other = pool.submit(post, server, {"signature_name": "ponder", "instances": ["b"]})
+        gate.set()
+        assert [reply.result()[1]["predictions"][0]["outputs"] for reply in replies] == [
+            text.upper() for text in texts
+        ]
+        assert other.result()[0] == 200
+        assert max(model.rows) > 1
+        assert sum(model.rows) == sum(range(1, 9))
+        status, reply = post(server, {"instances": ["xa", "xxxxxx"] * 40})
+        assert (status, len(reply["predictions"])) == (200, 80)
+
+
+def test_a_failing_example_spoils_no_other_and_the_deadline_holds() -> None:
+    with served(Stepping()) as server, ThreadPoolExecutor(4) as pool:
+        replies = [pool.submit(post, server, {"instances": [t]}) for t in ("xxx", "fail!", "xx")]
+        assert [reply.result()[0] for reply in replies] == [200, 200, 200]
+    gate = threading.Event()
+    with served(Stepping(gate), batcher=Batcher(timeout=0.2)) as server:
+        assert post(server, {"instances": ["xx"]})[0] == 504
+        gate.set()
+        assert post(server, {"instances": ["x"]})[1]["predictions"][0]["outputs"] == "X"
