@@ -144,7 +144,7 @@ def _shown(
     if not run.is_saved_model:
         swept.write(run.output_dir, name)
         if is_installed():
-            drawn, _ = save(figure(swept), run.output_dir / (name or swept.stem))
+            drawn, *_ = save(figure(swept), run.output_dir / (name or swept.stem))
             tell(COMMAND, f"drawn: {drawn}")
         else:
             tell(COMMAND, "pip install matplotlib to have the table as a figure, too.")

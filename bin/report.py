@@ -85,12 +85,12 @@ def _as_html(report: Report, output: Path | None) -> str:
 
 
 def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
-    from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
+    from ut_tf.figures.curves import learning_curves, main_curves, matching_curves
     from ut_tf.figures.style import check_installed, save
+    from ut_tf.tables.curves import curves_of_runs
 
     check_installed()
-    # A run that was also evaluated in another way is there more than once.
-    curves = {str(run.folder): read_curves(run.folder) for run in runs if run.trained}
+    curves = curves_of_runs(runs)
     if not curves:
         raise UserError("none of the runs is trained: train one with ut-trainer.")
     is_main = names == _MAIN_CURVES

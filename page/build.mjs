@@ -8,7 +8,13 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "..", "ut_tf", "insights", "page");
-const sources = ["build.mjs", "package.json", "package-lock.json", "tsconfig.json"];
+const sources = [
+  "../ut_tf/web/theme.css",
+  "build.mjs",
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+];
 
 function filesBelow(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>

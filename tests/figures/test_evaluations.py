@@ -25,6 +25,7 @@ from ut_tf.evaluation.exit_sweep import ExitPoint, ExitSweep
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed, observe_checkpoint
 from ut_tf.figures.board_steps import board_steps, save_animation
+from ut_tf.figures.by import curves_by
 from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.figures.evaluations import evaluation_figures
 from ut_tf.figures.exits import exit_front
@@ -32,6 +33,8 @@ from ut_tf.figures.style import as_svg
 from ut_tf.metrics.sums import Group
 from ut_tf.run import Run
 from ut_tf.storage.json_lines import sealed
+from ut_tf.tables.curves import curves_of_runs
+from ut_tf.tables.runs import find_runs
 
 
 def test_lengths_are_in_order_and_their_intervals_are_the_error_bars() -> None:
@@ -64,6 +67,7 @@ def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     }
     (axis,) = figures["error_by_task"].axes
     assert [bar.get_height() for bar in axis.patches] == [4.0, 6.0]
+    assert (axis.get_ylabel(), axis.get_xlabel()) == ("error (%)", "task")
     assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "10"]
 
 
@@ -87,6 +91,7 @@ def test_ponder_times_and_confusions_are_shares() -> None:
     matrix = figures["confusion"].axes[0]
     np.testing.assert_allclose(matrix.images[0].get_array(), [[1.0, 0.0], [0.25, 0.75]])
     assert [label.get_text() for label in matrix.get_yticklabels()] == ["garden (2)", "hall (4)"]
+    assert [text.get_text() for text in matrix.texts] == ["100", "25", "75"]
 
 
 def test_rare_classes_share_a_row() -> None:
@@ -139,7 +144,7 @@ def test_ut_eval_draws_what_the_model_did(
     assert metrics["ponder_time"] == pytest.approx(mean)
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
     names = ("confusion", "ponder_times")
-    assert drawn == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
+    assert drawn == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
     assert f"mean {mean:.2f} steps" in (tmp_path / "figures" / "ponder_times.svg").read_text()
 
 
@@ -239,12 +244,16 @@ def _log(folder: Path, *values: float) -> Path:
 def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logged = {"a": (0.25, 0.5), "b": (0.125,)}
     runs = [_log(stub_run(tmp_path / name, COPY), *values) for name, values in logged.items()]
-    curves = {run.name: read_curves(run) for run in runs}
+    # Two of one seed are no seeds of one line.
+    curves = curves_of_runs(find_runs(runs)[0])
     assert "metrics.jsonl, line 5 is cut short" in capsys.readouterr().err
     names = main_curves(curves)
     assert names == ["train/loss", "eval/seq_acc"]
     axes = learning_curves(curves, names).axes
-    assert [axis.get_title(loc="left") for axis in axes] == names
+    assert [axis.get_ylabel() for axis in axes] == [
+        "training loss (nats)",
+        "validation accuracy (share of whole sequences)",
+    ]
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes[1].lines}
     assert drawn == {"a": [[10, 0.25], [20, 0.5]], "b": [[10, 0.125]]}
     with pytest.raises(UserError, match="did you mean train/loss"):
@@ -253,8 +262,39 @@ def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixt
     places = [*map(str, runs), "--curves=eval/seq_*", f"--output={tmp_path}/all.svg"]
     assert report.main(places) == 0
     assert "all.svg" in capsys.readouterr().err
-    assert "eval/seq_acc" in (tmp_path / "all.svg").read_text()
+    assert "share of whole sequences" in (tmp_path / "all.svg").read_text()
     assert not (tmp_path / "all.png").exists()
+
+
+def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:
+    for seed, values in enumerate([(0.0, 0.5, 1.0), (0.5, 1.0), (0.25,)]):
+        _log(stub_run(tmp_path / f"{seed}", COPY, "ut_algorithmic", seed), *values)
+    _log(stub_run(tmp_path / "other", COPY, "ut_act_algorithmic"), 0.125)
+    curves = curves_of_runs(find_runs([tmp_path])[0])
+    (axis,) = learning_curves(curves, ["eval/seq_acc"]).axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axis.lines}
+    seeds = "ut_algorithmic (3 seeds)"
+    assert lines.keys() == {seeds, "dynamic halting, ut_act_algorithmic"}
+    assert lines[seeds] == [[10, 0.25], [20, 0.75], [30, 1.0]]
+    band = axis.collections[list(lines).index(seeds)].get_paths()[0].vertices
+    assert {tuple(place) for place in band.tolist()} == {
+        *((10, 0.0), (10, 0.5), (20, 0.5), (20, 1.0), (30, 1.0))
+    }
+
+
+def test_one_legend_stands_below_all_panels_with_names_that_differ() -> None:
+    panels = {
+        f"task: {metric}": {
+            f"UT, {name}, dropout=0.1": {1: [0.5], 2: [0.75]} for name in ("a", "b")
+        }
+        for metric in ("accuracy", "error")
+    }
+    figure = curves_by(panels, "depth")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert [axis.get_legend() for axis in figure.axes] == [None, None]
+    assert [axis.get_ylabel() for axis in figure.axes] == ["accuracy (share right)", "error (%)"]
+    assert {axis.get_xlabel() for axis in figure.axes} == {"recurrent depth (steps)"}
 
 
 def test_a_changed_bit_at_the_end_of_a_line_is_told(

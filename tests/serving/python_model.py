@@ -18,6 +18,7 @@ from ut_tf.web.server import WebServer
 
 TEXT = TensorInfo("DT_STRING", (-1,))
 OUTPUTS = {
+    "weigh": ["outputs", "probability", "probabilities"],
     "ponder": ["tokens", "ponder_times"],
     "score": ["log_probabilities"],
     "impossible": ["outputs", "scores"],
@@ -44,6 +45,7 @@ class PythonModel:
     ) -> None:
         self.version = version
         self.title = "reversing <letters>"
+        self.about: dict[str, Any] = {"classes": [], "board": None}
         self.calls: list[list[dict[str, str]]] = []
         self._functions = {name: answer for name, (_, answer) in signatures.items()}
         self._gate = gate

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -291,7 +292,7 @@ def last_words(examples: list[dict[str, str]]) -> list[dict[str, Any]]:
 
 def page_ponder(examples: list[dict[str, str]]) -> list[dict[str, Any]]:
     return [
-        {"tokens": list(row["inputs"]), "ponder_times": [2.0] * len(row["inputs"])}
+        {"tokens": list(row["inputs"]), "ponder_times": [*range(1, len(row["inputs"]) + 1)]}
         for row in examples
     ]
 
@@ -341,7 +342,7 @@ def test_a_line_is_an_example(page: Tab, model: PythonModel) -> None:
     answers = ask(page, "serving_default", inputs="ab\n\n<b>c</b>\n")
     assert answers == ["ab", "AB", "(empty)", "", "<b>c</b>", "<B>C</B>"]
     assert model.calls[0] == [{"inputs": text} for text in ("ab", "", "<b>c</b>")]
-    page.wait(lambda: page.count("#result table") == 2 + 1, "the recurrent steps")
+    page.wait(lambda: page.count("#result table") == 2, "the recurrent steps")
     assert page.texts("#result td:first-child") == [*"ab", *"<b>c</b>"]
     assert ask(page, "serving_default", inputs="one") == ["ONE"]
 
@@ -355,9 +356,60 @@ def test_the_fields_of_an_example_stand_in_the_same_line(page: Tab, model: Pytho
 
 
 def test_a_score_of_minus_infinity_is_shown(page: Tab) -> None:
-    assert ask(page, "impossible", inputs="x") == ["a: NaN-Infinity"]
+    assert ask(page, "impossible", inputs="x") == ["a: NaNscore -Infinity"]
 
 
 def test_every_question_is_one_about_the_whole_story(page: Tab) -> None:
     answers = ask(page, "classify", story="Mary left.\nJohn came.", question="Who?\nWhere?")
     assert answers == ["Who?", "Who?: 2 lines", "Where?", "Where?: 2 lines"]
+
+
+@pytest.fixture
+def opened(tab: Tab) -> Iterator[Callable[[dict[str, Any], dict[str, Any]], Tab]]:
+    """Opens the page of a model with these signatures, of which it knows this."""
+    with contextlib.ExitStack() as servers:
+
+        def open_page(signatures: dict[str, Any], about: dict[str, Any]) -> Tab:
+            model = PythonModel(signatures)
+            model.about.update(about)
+            server = servers.enter_context(served(model))
+            tab.visit(server.address, drawn=False)
+            tab.wait(lambda: tab.count("textarea"), "the fields")
+            return tab
+
+        yield open_page
+
+
+def test_classes_have_names(opened: Callable[..., Tab]) -> None:
+    answer = {"outputs": "<b>", "probability": 0.75, "probabilities": [0.25, 0.75]}
+    signatures = {"weigh": (["inputs"], lambda examples: [answer] * len(examples))}
+    page = opened(signatures, {"classes": ["kitchen", "<b>"]})
+    assert ask(page, "weigh", inputs="x") == ["<b>75%"]
+    cells = [text for text in page.texts("#result td") if text]
+    assert cells == ["<b>", "75%", "kitchen", "25%"]
+
+
+def test_boards_are_drawn_and_their_steps(opened: Callable[..., Tab]) -> None:
+    steps = {"tokens": list("1..4"), "ponder_times": [1.0, 3.0, 2.0, 1.0]}
+    signatures = {
+        "serving_default": (["inputs"], lambda examples: [{"outputs": "13 24"}] * len(examples)),
+        "ponder": (["inputs"], lambda examples: [steps] * len(examples)),
+    }
+    board = {"rows": 2, "columns": 2, "box_rows": None, "box_columns": 1}
+    page = opened(signatures, {"board": board})
+    deeds = ["count the recurrent steps (ponder)", "answer (serving_default)"]
+    assert page.texts("#signature option") == deeds
+    assert ask(page, "serving_default", inputs="1. .4") == ["1324"]
+    page.wait(lambda: page.count("#result .board") == 2, "the recurrent steps")
+    assert page.texts("#result .answer .board .given") == ["1", "4"]
+    assert page.texts("#result .answer .board .before") == ["3", "4"]
+    assert page.texts("#result section > .board span") == ["1", "3", "2", "1"]
+
+
+def test_a_fixed_depth_is_a_sentence(opened: Callable[..., Tab]) -> None:
+    signatures = {"ponder": (["inputs"], ponder), "generate": (["inputs"], page_upper)}
+    page = opened(signatures, {})
+    assert page.run("return document.getElementById('signature').value") == "generate"
+    assert ask(page, "generate", inputs="abc") == ["ABC"]
+    page.wait(lambda: page.count("#result p"), "the recurrent steps")
+    assert page.texts("#result p") == ["Each of the 3 positions takes 2 recurrent steps."]

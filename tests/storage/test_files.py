@@ -424,12 +424,12 @@ def test_training_writes_nothing_outside(tmp_path: Path, odd: int) -> None:
 def test_figures_are_drawn_where_they_were_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(style, "as_image", lambda *_: b"png")
+    monkeypatch.setattr(style, "as_image", lambda _, form: form.encode())
     monkeypatch.setattr(style, "as_svg", lambda _: "svg")
     with outside(tmp_path / "outside") as victim:
-        link_all(tmp_path / "run", victim, "exit_sweep.svg", "exit_sweep.png")
+        link_all(tmp_path / "run", victim, "exit_sweep.svg", "exit_sweep.png", "exit_sweep.pdf")
         drawn = style.save(None, tmp_path / "run" / "exit_sweep")
-        assert [path.read_text() for path in drawn] == ["svg", "png"]
+        assert [path.read_text() for path in drawn] == ["svg", "png", "pdf"]
 
 
 @pytest.mark.slow

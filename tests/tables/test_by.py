@@ -93,8 +93,9 @@ def test_depths_and_difficulties_are_lines(tmp_path: Path) -> None:
     (lines,) = panels_by(runs, "depth").values()
     ((name, values),) = lines.items()
     assert name.endswith("trained at 8") and values == {4: [0.5], 8: [1.0]}
-    (line,) = curves_by(panels_by(runs, "depth"), "depth").axes[0].lines
+    line, trained = curves_by(panels_by(runs, "depth"), "depth").axes[0].lines
     assert line.get_xydata().tolist() == [[4.0, 0.5], [8.0, 1.0]]
+    assert set(trained.get_xdata()) == {8}
     panels = panels_by(runs, "difficulty")
     assert list(panels) == ["parity_40: accuracy", "parity_40: steps", "parity_40: final"]
     assert panels["parity_40: steps"]["ut_act_sudoku4: basic"] == {1: [4.0], 2: [4.0]}

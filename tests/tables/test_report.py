@@ -167,7 +167,7 @@ ORDER = "\x1b]0;owned\x07\x1b[2J"
 HARMLESS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td"}
 HARMLESS |= {"a", "p", "ul", "li", "code", "figure", "svg", "g", "path", "defs", "use", "clippath"}
 HARMLESS |= {"rect", "metadata", "rdf:rdf", "cc:work", "dc:type", "dc:date", "dc:format", "text"}
-HARMLESS |= {"dc:creator", "cc:agent", "dc:title", "details", "summary", "br"}
+HARMLESS |= {"dc:creator", "cc:agent", "dc:title", "details", "summary", "br", "section"}
 
 
 class Markup(HTMLParser):

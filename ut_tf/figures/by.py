@@ -1,37 +1,57 @@
 """Figures of several runs: metrics over length, depth or difficulty, and regret."""
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ut_tf.figures.style import COLORS, in_style, new_panels
+from ut_tf.figures.style import (
+    COLORS,
+    draw_band,
+    in_style,
+    legend_outside,
+    line_style,
+    new_panels,
+)
+from ut_tf.figures.words import in_words, short_names
 
 _Panels = Mapping[str, Mapping[str, Mapping[Any, Sequence[float]]]]
+_PLACES = {
+    "length": "length (symbols)",
+    "depth": "recurrent depth (steps)",
+    "difficulty": "difficulty (steps of the algorithm)",
+}
 
 
 def curves_by(panels: _Panels, by: str) -> Any:
     """A figure with a panel for each problem and metric, and a line for each kind of run: means
-    over the seeds, in a band from the least to the greatest.
+    over the seeds, in a band from the least to the greatest. A dotted line marks what was trained.
 
     Args:
-      panels: panel -> line -> place -> a value of each seed.
+      panels: "problem: metric" -> line -> place -> a value of each seed.
       by: what the places are.
     """
+    labels = short_names(dict.fromkeys(label for lines in panels.values() for label in lines))
+    numbers = {label: number for number, label in enumerate(labels)}
     figure, axes = new_panels(len(panels))
     with in_style():
         for axis, (panel, lines) in zip(axes, panels.items(), strict=True):
-            for number, (label, values) in enumerate(lines.items()):
-                at, color = sorted(values), COLORS[number % len(COLORS)]
+            problem, _, rest = panel.partition(": ")
+            metric, _, trained = rest.partition(", ")
+            for label, values in lines.items():
+                at, style = sorted(values), line_style(numbers[label])
                 low, mean, high = ([of(values[x]) for x in at] for of in (min, fmean, max))
-                form = f"{'osv^D'[number // len(COLORS) % 5]}-"
-                axis.plot(at, mean, form, color=color, label=label, markersize=4)
-                axis.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
-            axis.set_title(panel)
-            axis.set_xlabel(by)
+                axis.plot(at, mean, label=labels[label], **style)
+                draw_band(axis, at, low, high, style["color"])
+                for place in re.findall(r"trained (?:at|up to) (\d+)", f"{label}, {trained}"):
+                    axis.axvline(int(place), color=style["color"], ls=":", linewidth=1)
+            axis.set_title(", ".join(filter(None, (problem, trained))))
+            axis.set_xlabel(_PLACES[by])
+            axis.set_ylabel(in_words(metric))
             if by != "difficulty":
                 axis.set_xscale("log", base=2)
                 axis.xaxis.set_major_formatter("{x:g}")
-            axis.legend(loc="best", fontsize=7)
+    legend_outside(figure)
     return figure
 
 
@@ -63,5 +83,5 @@ def regret_bars(panels: _Panels) -> Any:
             axis.annotate("accuracy", (1.01, 1.03), xycoords="axes fraction", fontsize=7)
             axis.set_title(problem)
             axis.set_xlabel("steps of a position")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend_outside(figure)
     return figure

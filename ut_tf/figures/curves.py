@@ -2,8 +2,8 @@
 
 ::
 
-    curves = {str(folder): read_curves(folder) for folder in folders}
-    figure = learning_curves(curves, ["train/loss", "eval/error"])
+    runs = {"dropout=0.1": [read_curves(folder) for folder in folders]}    # three seeds
+    figure = learning_curves(runs, ["train/loss", "eval/error"])
 """
 
 import fnmatch
@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.figures.style import COLORS, in_style, new_panels
+from ut_tf.figures.style import draw_band, in_style, legend_outside, line_style, new_panels
+from ut_tf.figures.words import in_words, short_names
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.json_lines import finished_lines, read_object
 from ut_tf.storage.layout import METRICS_FILE
@@ -31,8 +34,12 @@ _TELLING = (
 )
 # Whole numbers beyond it are no measurement.
 _LARGEST = 2**53
+# Points of a line that has no marks.
+_MANY = 30
 Curve = list[tuple[int, float]]
 """Steps and values."""
+Runs = Mapping[str, Sequence[Mapping[str, Curve]]]
+"""Label -> for each seed name -> curve."""
 
 
 def read_curves(folder: Path) -> dict[str, Curve]:
@@ -65,9 +72,9 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     return curves
 
 
-def main_curves(runs: Mapping[str, Mapping[str, Curve]]) -> list[str]:
+def main_curves(runs: Runs) -> list[str]:
     """The names of the training loss, and of the most telling metric of validation."""
-    known = {name for curves in runs.values() for name in curves}
+    known = _known(runs)
     telling = [
         name
         for metric in _TELLING
@@ -77,42 +84,67 @@ def main_curves(runs: Mapping[str, Mapping[str, Curve]]) -> list[str]:
     return [name for name in ("train/loss", *telling[:1]) if name in known] or sorted(known)
 
 
-def matching_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> list[str]:
+def matching_curves(runs: Runs, names: Sequence[str]) -> list[str]:
     """The names with patterns such as "eval/error/*" replaced by the names of the runs' curves that
     match, in the order of the first run; a pattern that matches nothing stays.
     """
-    known = dict.fromkeys(name for curves in runs.values() for name in curves)
+    known = _known(runs)
     matches = (match for name in names for match in fnmatch.filter(known, name) or [name])
     return list(dict.fromkeys(matches))
 
 
-def learning_curves(runs: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> Any:
-    """A figure with a panel for each name, and in it a line for each run that has the values.
+def _known(runs: Runs) -> dict[str, None]:
+    """The names of all curves, those of the first run first."""
+    return dict.fromkeys(name for seeds in runs.values() for curves in seeds for name in curves)
+
+
+def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
+    """A figure with a panel for each name, and in it a line for each kind of run that has the
+    values: the mean over those of its seeds that got so far, in a band from the least to the
+    greatest.
 
     Args:
-      runs: label -> name -> curve.
+      runs: label -> the curves of each seed.
       names: of the values; at least one.
 
     Raises:
       UserError: no run has one of the values.
     """
-    known = sorted({name for curves in runs.values() for name in curves})
+    known = _known(runs)
     for name in names:
         if name not in known:
             raise UserError(
                 f"no run has the curve {name!r}{did_you_mean(name, known)}: expected one of"
-                f" {', '.join(known)}."
+                f" {', '.join(sorted(known))}."
             )
     figure, axes = new_panels(len(names))
+    labels = short_names(runs)
     with in_style():
         for axis, name in zip(axes, names, strict=True):
-            for number, (label, curves) in enumerate(runs.items()):
-                if name in curves:
-                    steps, values = zip(*curves[name], strict=True)
-                    style = "o-" if len(steps) < 30 else "-"
-                    color = COLORS[number % len(COLORS)]
-                    axis.plot(steps, values, style, color=color, label=label, markersize=3)
-            axis.set_title(name)
-            axis.set_xlabel("step")
-            axis.legend(loc="best", fontsize=8)
+            for number, (label, seeds) in enumerate(runs.items()):
+                curves = [curves[name] for curves in seeds if name in curves]
+                if not curves:
+                    continue
+                style = line_style(number)
+                steps, values = _on_one_axis(curves)
+                if len(steps) >= _MANY:
+                    style.pop("marker")
+                of_seeds = f" ({len(curves)} seeds)" if len(curves) > 1 else ""
+                axis.plot(steps, np.nanmean(values, 0), label=labels[label] + of_seeds, **style)
+                band = np.nanmin(values, 0), np.nanmax(values, 0)
+                draw_band(axis, steps, *band, color=style["color"])
+            axis.set_xlabel("update")
+            axis.set_ylabel(in_words(name))
+    legend_outside(figure)
     return figure
+
+
+def _on_one_axis(curves: Sequence[Curve]) -> tuple[list[int], Any]:
+    """All steps of several curves, and the values there [curves, steps], between log points on the
+    line through them; beyond a curve's ends no number.
+    """
+    steps = sorted({step for curve in curves for step, _ in curve})
+    ends = {"left": np.nan, "right": np.nan}
+    return steps, np.array(
+        [np.interp(steps, *zip(*curve, strict=True), **ends) for curve in curves]
+    )

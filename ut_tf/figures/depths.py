@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from ut_tf.evaluation.depth_sweep import DepthSweep
-from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.figures.style import COLORS, draw_band, in_style, legend_outside, new_figure
+from ut_tf.figures.words import in_words
 
 
 def depth_curves(sweep: DepthSweep) -> Any:
@@ -17,10 +18,10 @@ def depth_curves(sweep: DepthSweep) -> Any:
     with in_style():
         for name, axis in zip(names, axes, strict=False):
             _draw_metric(axis, sweep, name)
-            axis.set_ylabel(name)
+            axis.set_ylabel(in_words(name))
         residuals = [math.nan if p.residual is None else p.residual for p in sweep.points]
         axes[-1].plot(depths, residuals, "o-", color=COLORS[1], markersize=4)
-        axes[-1].set_ylabel("residual")
+        axes[-1].set_ylabel("residual: change of the states")
         if any(value > 0.0 for value in residuals):
             axes[-1].set_yscale("log")
             axes[-1].yaxis.set_major_formatter("{x:g}")
@@ -28,12 +29,13 @@ def depth_curves(sweep: DepthSweep) -> Any:
         for axis in axes:
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter("{x:g}")
-            axis.set_xlabel(sweep.field)
+            axis.set_xlabel("recurrent depth (steps)")
             for point in sweep.points:
                 if point.trained:
-                    axis.axvline(point.depth, color="black", linestyle="--", label="trained")
-        axes[0].legend(loc="best", fontsize=8)
-        figure.suptitle(f"recurrent depth, checkpoint of step {sweep.step}")
+                    axis.axvline(
+                        point.depth, color="black", linestyle="--", label="depth of training"
+                    )
+    legend_outside(figure)
     return figure
 
 
@@ -44,4 +46,4 @@ def _draw_metric(axis: Any, sweep: DepthSweep, name: str) -> None:
     ends = [point.measured.intervals.get(name) for point in sweep.points]
     if None not in ends:
         low, high = zip(*ends, strict=True)
-        axis.fill_between(depths, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
+        draw_band(axis, depths, low, high, COLORS[0])

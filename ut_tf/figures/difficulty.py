@@ -3,7 +3,16 @@
 from typing import Any
 
 from ut_tf.evaluation.by_difficulty import DifficultyReport
-from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.figures.style import (
+    COLORS,
+    draw_band,
+    in_style,
+    legend_outside,
+    line_style,
+    new_figure,
+)
+
+_STEPS = {"steps": "taken", "final": "until the answer is final"}
 
 
 def difficulty_curves(report: DifficultyReport) -> Any:
@@ -14,19 +23,16 @@ def difficulty_curves(report: DifficultyReport) -> Any:
     points = report.points
     at = [point.difficulty for point in points]
     with in_style():
-        axes[0].plot(at, [p.metrics["accuracy"] for p in points], "o-", color=COLORS[0])
-        low, high = zip(*(point.interval for point in points), strict=True)
-        axes[0].fill_between(at, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
-        axes[0].set_ylabel("accuracy of a position")
-        for name, label, color in (
-            ("steps", "taken", COLORS[0]),
-            ("final", "until the answer is final", COLORS[1]),
-        ):
-            axes[1].plot(at, [p.metrics[name] for p in points], "o-", color=color, label=label)
+        axes[0].plot(at, [p.metrics["accuracy"] for p in points], **line_style(0))
+        draw_band(axes[0], at, *zip(*(p.interval for p in points), strict=True), color=COLORS[0])
+        axes[0].set_ylabel("accuracy (share of positions)")
+        for number, (name, label) in enumerate(_STEPS.items()):
+            style = line_style(number)
+            axes[1].plot(at, [p.metrics[name] for p in points], label=label, **style)
         needed = [report.totals["scale"] * difficulty for difficulty in at]
         axes[1].plot(at, needed, "--", color="black", label="in proportion to the difficulty")
-        axes[1].set_ylabel("steps")
+        axes[1].set_ylabel("steps of a position")
         axes[1].set_ylim(bottom=0.0)
-        axes[1].legend(loc="best", fontsize=8)
-        axes[1].set_xlabel("difficulty of a position: steps of the algorithm")
+        axes[1].set_xlabel("difficulty of a position (steps of the algorithm)")
+    legend_outside(figure)
     return figure

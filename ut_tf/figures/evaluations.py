@@ -19,13 +19,17 @@ import numpy as np
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed
-from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.figures.style import COLORS, in_style, legend_outside, line_style, new_figure
+from ut_tf.figures.words import in_words
 from ut_tf.metrics.intervals import Floats
 from ut_tf.metrics.sums import PONDER_ROLES, PONDERING, Group
 
 # Classes that a confusion matrix shows; the others are one row and column.
 _MOST_CLASSES = 20
 _OTHERS = "others"
+_ROLES = {"source_end": "end of the source", "target_end": "end of the target"}
+# Less is written as nothing.
+_LEAST_SHARE = 0.005
 
 
 def evaluation_figures(
@@ -46,7 +50,10 @@ def evaluation_figures(
         prefix = f"{evaluation_set.name}/" if evaluation_set.name else ""
         file_prefix = prefix.replace("/", "_")
         for name, groups in _by_group(measured, prefix).items():
-            figures[file_prefix + name] = _group_figure(name, groups, measured)
+            metric, feature = name
+            figures[f"{file_prefix}{metric.replace('/', '_')}_by_{feature}"] = _group_figure(
+                metric, feature, groups, measured
+            )
         seen = observed.get(evaluation_set.name, Observed())
         if seen.ponder_counts:
             figures[f"{file_prefix}ponder_times"] = ponder_histogram(seen.ponder_counts)
@@ -71,7 +78,7 @@ def ponder_histogram(counts: Mapping[str, Floats]) -> Any:
             mean = float((shares * times).sum())
             axis.axvline(mean, color="black", linestyle="--", linewidth=0.8)
             axis.set_title(f"{part}: mean {mean:.2f} steps")
-            axis.set_xlabel("ponder time")
+            axis.set_xlabel("ponder time (steps)")
             axis.set_ylabel("share of positions")
     return figure
 
@@ -90,18 +97,24 @@ def confusion_matrix(confusion: Counter[tuple[str, str]]) -> Any:
         counts[row, column] += examples
     totals = counts.sum(1, keepdims=True)
     shares = counts / np.maximum(totals, 1.0)
-    size = 2.2 + 0.28 * len(shown)
+    size = 2.2 + 0.34 * len(shown)
     figure, (axis,) = new_figure(panel=(size + 0.8, size))
     with in_style():
         image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-        figure.colorbar(image, ax=axis, label="share of the class")
+        bar = figure.colorbar(image, ax=axis, label="share of the class (%)", shrink=0.7)
+        bar.set_ticks([0.0, 0.5, 1.0], labels=["0", "50", "100"])
         axis.grid(False)
+        for (row, column), share in np.ndenumerate(shares):
+            if share >= _LEAST_SHARE:
+                color = "white" if share > 0.5 else "black"
+                percent = f"{100.0 * share:.0f}"
+                axis.text(column, row, percent, ha="center", va="center", fontsize=7, color=color)
         axis.set_xticks(range(len(shown)), shown, rotation=90)
         labels = [f"{name} ({total:.0f})" for name, total in zip(shown, totals[:, 0], strict=True)]
         axis.set_yticks(range(len(shown)), labels)
         axis.set_xlabel("answer")
         axis.set_ylabel("class (examples)")
-        axis.set_title(f"{counts.trace() / counts.sum():.1%} on the diagonal")
+        axis.set_title(f"{counts.trace() / counts.sum():.1%} answered with their class")
     return figure
 
 
@@ -132,23 +145,22 @@ def _by_length(metrics: Mapping[str, float]) -> dict[str, dict[int, str]]:
 def _length_figure(by_length: Mapping[str, Mapping[int, str]], measured: Measurement) -> Any:
     figure, (axis,) = new_figure()
     with in_style():
-        for (metric, names), color in zip(by_length.items(), COLORS, strict=False):
+        for number, (metric, names) in enumerate(by_length.items()):
             values, errors = _values_and_errors(list(names.values()), measured)
-            axis.errorbar(
-                list(names), values, errors, fmt="o-", color=color, label=metric, capsize=3
-            )
+            label, style = in_words(metric), line_style(number)
+            axis.errorbar(list(names), values, errors, label=label, capsize=3, **style)
         axis.set_ylim(-0.02, 1.02)
-        axis.set_xlabel("length")
+        axis.set_xlabel("length (symbols)")
         axis.set_ylabel("share")
-        axis.legend(loc="best")
+    legend_outside(figure)
     return figure
 
 
-def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
-    """File name -> group -> full name of the metric, of a set's metrics that have groups; what
-    positions hold ("question", "facts") groups them, too.
+def _by_group(measured: Measurement, prefix: str) -> dict[tuple[str, str], dict[str, str]]:
+    """Metric and feature -> group -> full name of the metric, of a set's metrics that have groups;
+    what positions hold ("question", "facts") groups them, too.
     """
-    figures: dict[str, dict[str, str]] = {}
+    figures: dict[tuple[str, str], dict[str, str]] = {}
     # Deviations would be as many figures again.
     spreads = tuple(f"{name}/" for name, metric in PONDERING.items() if metric.spread)
     own = [
@@ -161,19 +173,24 @@ def _by_group(measured: Measurement, prefix: str) -> dict[str, dict[str, str]]:
         group = measured.groups.get(prefix + ending, Group("position", ending, 0))
         if ending == name or (group.feature == "position" and ending not in PONDER_ROLES):
             continue
-        metric = base.removeprefix(prefix).replace("/", "_")
-        figures.setdefault(f"{metric}_by_{group.feature}", {})[group.value] = name
+        figures.setdefault((base.removeprefix(prefix), group.feature), {})[group.value] = name
     return {name: groups for name, groups in figures.items() if len(groups) > 1}
 
 
-def _group_figure(title: str, groups: Mapping[str, str], measured: Measurement) -> Any:
+def _group_figure(
+    metric: str, feature: str, groups: Mapping[str, str], measured: Measurement
+) -> Any:
     ordered = sorted(groups, key=lambda group: (not group.isdecimal(), group.zfill(9)))
     values, errors = _values_and_errors([groups[group] for group in ordered], measured)
-    figure, (axis,) = new_figure(panel=(max(3.0, 1.4 + 0.35 * len(ordered)), 3.2))
+    labels = [_ROLES.get(group, group.replace("_", " ")) for group in ordered]
+    width = max(3.0, 1.4 + 0.35 * len(ordered))
+    figure, (axis,) = new_figure(panel=(width, 3.2))
     with in_style():
-        axis.bar(ordered, values, yerr=errors, color=COLORS[0], capsize=3)
-        axis.set_title(title.replace("_", " "))
-        if max(map(len, ordered)) > 3:
+        axis.bar(labels, values, yerr=errors if errors.any() else None, color=COLORS[0], capsize=3)
+        axis.set_ylabel(in_words(metric))
+        axis.set_xlabel(feature.replace("_", " "))
+        # About ten letters fit an inch.
+        if sum(len(label) + 2 for label in labels) > 10 * width:
             axis.tick_params(axis="x", rotation=90)
     return figure
 

@@ -5,13 +5,14 @@ from typing import Any
 
 from ut_tf.evaluation.compute import AS_TRAINED, ComputeSweep
 from ut_tf.evaluation.exit_sweep import NO_RULE, ExitSweep
-from ut_tf.figures.style import COLORS, in_style, new_figure
+from ut_tf.figures.style import in_style, legend_outside, line_style, new_figure
+from ut_tf.figures.words import in_words
 
-_MILLISECONDS = ("milliseconds", "milliseconds per example")
-_EXIT_COSTS = (("mean_steps", "mean steps per position"), _MILLISECONDS)
+_MILLISECONDS = ("milliseconds", "time of an example (ms)")
+_EXIT_COSTS = (("mean_steps", "steps of a position (mean)"), _MILLISECONDS)
 _Place = tuple[str, float | None, Any]
 """A curve, the value of what is changed along it, and a point."""
-_COMPUTE_COSTS = (("flop", "FLOP per example"), _MILLISECONDS)
+_COMPUTE_COSTS = (("flop", "operations of an example (FLOP)"), _MILLISECONDS)
 
 
 def exit_front(sweep: ExitSweep) -> Any:
@@ -23,9 +24,7 @@ def exit_front(sweep: ExitSweep) -> Any:
     points = [
         (one.eval_exit, one.eval_exit_threshold, one) for one in sweep.points if one is not full
     ]
-    figure = _fronts(points, sweep.headlines, ("full depth", full), _EXIT_COSTS)
-    figure.suptitle(f"exit rules, checkpoint of step {sweep.step}")
-    return figure
+    return _fronts(points, sweep.headlines, ("full depth", full), _EXIT_COSTS)
 
 
 def compute_front(sweep: ComputeSweep) -> Any:
@@ -37,9 +36,7 @@ def compute_front(sweep: ComputeSweep) -> Any:
     usual = next(point for point in sweep.points if point.usual)
     mark = (AS_TRAINED, usual)
     points = [(one.curve, one.value, one) for one in sweep.points if one.curve != AS_TRAINED]
-    figure = _fronts(points, sweep.headlines, mark, _COMPUTE_COSTS, logarithmic=True)
-    figure.suptitle(f"metrics against compute, checkpoint of step {sweep.step}")
-    return figure
+    return _fronts(points, sweep.headlines, mark, _COMPUTE_COSTS, logarithmic=True)
 
 
 def _fronts(
@@ -61,11 +58,11 @@ def _fronts(
             if logarithmic:
                 axis.set_xscale("log")
                 axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-                axis.xaxis.set_major_formatter(EngFormatter())
+                axis.xaxis.set_major_formatter(EngFormatter() if cost == "flop" else "{x:g}")
                 axis.xaxis.set_minor_formatter("")
             axis.set_xlabel(label)
-            axis.set_ylabel(metric)
-        axes[len(costs) - 1].legend(loc="best", fontsize=8)
+            axis.set_ylabel(in_words(metric))
+    legend_outside(figure)
     return figure
 
 
@@ -79,9 +76,7 @@ def _draw_front(
             if name == curve
         )
         costs, metrics, values = zip(*sorted(places, key=lambda place: place[0]), strict=True)
-        # Colors come again after eight curves, with another mark.
-        form, color = "osv^D"[number // len(COLORS) % 5], COLORS[number % len(COLORS)]
-        axis.plot(costs, metrics, f"{form}-", color=color, label=curve, markersize=4)
+        axis.plot(costs, metrics, label=curve, **line_style(number))
         for value, *place in zip(values, costs, metrics, strict=True):
             if value is not None:
                 offset = {"xytext": (4, 4), "textcoords": "offset points"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ut_tf.figures.style import in_style, new_figure
+from ut_tf.figures.style import in_style, legend_outside, new_figure
 
 
 def pondering_over_steps(steps: Sequence[int], histograms: Sequence[Sequence[float]]) -> Any:
@@ -30,7 +30,7 @@ def pondering_over_steps(steps: Sequence[int], histograms: Sequence[Sequence[flo
         shown = np.unique(np.linspace(0, len(steps) - 1, 6).round().astype(int))
         axis.set_xticks(shown, [str(steps[place]) for place in shown])
         axis.grid(False)
-        axis.set_xlabel("step")
-        axis.set_ylabel("ponder time")
-        axis.legend(loc="upper right")
+        axis.set_xlabel("update")
+        axis.set_ylabel("ponder time (steps)")
+    legend_outside(figure)
     return figure

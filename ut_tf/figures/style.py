@@ -4,15 +4,17 @@
 
     figure, (left, right) = new_figure(columns=2)
     left.plot([1, 2], [3.0, 4.0])
-    save(figure, Path("runs/copy/figures/accuracy"))  # accuracy.svg and accuracy.png
+    legend_outside(figure)
+    save(figure, Path("runs/copy/figures/accuracy"))  # accuracy.svg, .png and .pdf
 
 Figures are made without pyplot, so that nothing of matplotlib's global state changes. Text in SVG
-stays text.
+and PDF stays text. Lines differ in color and mark, for print without color.
 """
 
 import importlib.util
 import io
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ from ut_tf.errors import UserError
 from ut_tf.packages import check_package
 from ut_tf.storage.files import write_bytes
 
-COLORS = ("#1f5fa8", "#c8553d", "#3a7d44", "#8a5aa6", "#b8860b", "#4a9a9e", "#6b6b6b", "#d17ba5")
+# Okabe's and Ito's, which people with any form of color blindness tell apart, without the yellow,
+# which is faint on paper; the last two are Tol's.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#777777")
 PUBLISHED_COLOR = "#9a9a9a"
 _PANEL = 4.6, 3.2
 _STYLE = {
@@ -90,6 +94,39 @@ def new_panels(
     return figure, axes[:count]
 
 
+def line_style(number: int) -> dict[str, Any]:
+    """Color, mark and dashes of a figure's line of that number."""
+    again, place = divmod(number, len(COLORS))
+    dashes = ("-", "--", "-.", ":")[again % 4]
+    return {"color": COLORS[place], "marker": "osv^DPX<"[place], "ls": dashes, "markersize": 4}
+
+
+def draw_band(axis: Any, at: Sequence[float], low: Any, high: Any, color: str) -> None:
+    """Fills what lies between two lines."""
+    axis.fill_between(at, low, high, color=color, alpha=0.18, linewidth=0)
+
+
+def legend_outside(figure: Any) -> None:
+    """Draws one legend below all panels, with each label once."""
+    handles = {
+        label: handle
+        for axis in figure.axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    if not handles:
+        return
+    # About 14 letters of this size, and 6 for the line, fit an inch.
+    columns = int(14 * figure.get_figwidth() // (6 + max(map(len, handles))))
+    with in_style():
+        figure.legend(
+            handles.values(),
+            handles,
+            loc="outside lower center",
+            ncols=min(max(columns, 1), len(handles)),
+            fontsize=8,
+        )
+
+
 def in_style() -> AbstractContextManager[None]:
     """A context in which new artists have the common style."""
     import matplotlib
@@ -119,8 +156,8 @@ IMAGES = (".svg", ".png", ".pdf")
 
 
 def save(figure: Any, path: Path) -> list[Path]:
-    """Writes a figure as `path`.svg and `path`.png, or as `path` alone where that ends with one of
-    ``IMAGES``.
+    """Writes a figure as `path` with each ending of ``IMAGES``, or as `path` alone where that ends
+    with one.
 
     Returns:
       The files written.
@@ -129,7 +166,7 @@ def save(figure: Any, path: Path) -> list[Path]:
       UserError: a file cannot be written.
     """
     named = path.suffix in IMAGES
-    files = [path] if named else [path.with_name(f"{path.name}{end}") for end in (".svg", ".png")]
+    files = [path] if named else [path.with_name(f"{path.name}{end}") for end in IMAGES]
     for file in files:
         svg = file.suffix == ".svg"
         write(file, as_svg(figure).encode() if svg else as_image(figure, file.suffix[1:]))

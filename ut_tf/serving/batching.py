@@ -37,6 +37,10 @@ class Model(Protocol):
         """What it was trained on, for people; empty where that is not known."""
 
     @property
+    def about(self) -> Mapping[str, Any]:
+        """What its page must know: the names of its ``classes``, and its ``board`` or None."""
+
+    @property
     def signatures(self) -> Mapping[str, SignatureInfo]:
         """Its signatures by name."""
 

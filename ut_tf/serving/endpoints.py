@@ -7,6 +7,7 @@
 """
 
 import html
+import json
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 
@@ -18,6 +19,7 @@ from starlette.routing import Route
 from ut_tf.errors import shown
 from ut_tf.serving import rest_messages
 from ut_tf.serving.batching import Batcher, Model
+from ut_tf.web.theme import theme
 
 DEFAULT_NAME = "model"
 INSIGHTS_FOLDER = "/insights/"
@@ -101,7 +103,9 @@ class ModelEndpoints:
         title = self._model().title if self._name == DEFAULT_NAME else ""
         page = page.replace("{{title}}", html.escape(title or self._name))
         page = page.replace("{{model}}", html.escape(self._name, quote=True))
+        page = page.replace("{{about}}", html.escape(json.dumps(self._model().about), quote=True))
         page = page.replace("{{insights}}", _LINK if self._has_insights else "")
+        page = page.replace("{{theme}}", theme())
         return HTMLResponse(page, headers={"Content-Security-Policy": _PAGE_POLICY})
 
 

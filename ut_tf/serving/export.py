@@ -107,6 +107,7 @@ def export_run(
         "quantize": quantize or None,
         "signatures": {name: _names(signature) for name, signature in chosen.items()},
         **({"fields_of_lines": [*codec.fields_of_lines]} if codec.fields_of_lines else {}),
+        **({"board": codec.board._asdict()} if codec.board else {}),
         **({"classes": servable.classes()} if run.spec.targets == "class" else {}),
     }
     with readable_disk_errors(export_dir, servable.weights.size_bytes + _GRAPH_BYTES, ADVICE):

@@ -55,6 +55,7 @@ class ServedModel:
         self.version = version
         summary = _summary(folder)
         self.title = str(summary.get("problem", ""))
+        self.about = {"classes": _listed(summary, "classes"), "board": _board(summary)}
         # It owns the weights.
         self._module = _loaded(folder)
         self._functions = dict(self._module.signatures)
@@ -139,6 +140,14 @@ def _summary(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return summary if isinstance(summary, dict) else {}
+
+
+def _board(summary: dict[str, Any]) -> dict[str, int] | None:
+    """The rows, columns and boxes of the board whose cells texts are; None: they are no cells."""
+    board = summary.get("board")
+    if not isinstance(board, dict):
+        return None
+    return {name: size for name, size in board.items() if isinstance(size, int)}
 
 
 def _loaded(folder: Path) -> Any:

@@ -10,7 +10,9 @@ measured: the loss and the metric that chose the checkpoint.
 
 import csv
 import io
+import os
 import statistics
+from collections.abc import Iterable
 from pathlib import Path
 
 from ut_tf.errors import UserError
@@ -18,6 +20,7 @@ from ut_tf.figures.curves import Curve, read_curves
 from ut_tf.storage.files import write_text
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.records_from_runs import name_of_curve
+from ut_tf.tables.runs import FOLD, FoundRun
 
 FOLDER = "curves"
 MOST_LINES = 100
@@ -50,6 +53,29 @@ def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
             " another folder."
         ) from error
     return name
+
+
+def curves_of_runs(runs: Iterable[FoundRun]) -> dict[str, list[dict[str, Curve]]]:
+    """The learning curves of trained runs by what was trained, of each seed.
+
+    Raises:
+      UserError: the log of one cannot be read.
+    """
+    # A run that was also evaluated in another use is there more than once.
+    trained = {run.folder: run for run in runs if run.trained}
+    alike: dict[str, list[FoundRun]] = {}
+    for run in trained.values():
+        recipe = run.recipe.partition(", used with ")[0]
+        data = [f"{name}={value}" for name, value in run.problem_args.items() if name != FOLD]
+        alike.setdefault(", ".join([run.problem, *data, run.system, recipe]), []).append(run)
+    top = os.path.commonpath(trained) if trained else ""
+    curves: dict[str, list[dict[str, Curve]]] = {}
+    for label, members in alike.items():
+        are_seeds = len({run.repetition for run in members}) == len(members)
+        for run in members:
+            folder = "" if are_seeds else f", {os.path.relpath(run.folder, top)}"
+            curves.setdefault(label + folder, []).append(read_curves(run.folder))
+    return curves
 
 
 def _text(curves: dict[str, Curve], validation: list[str], chosen: int | None) -> str:

@@ -20,17 +20,29 @@ from ut_tf.tables.paper_report import FilledTable, Report
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.report_text import heading, notes_below, summary_lines, table_lines
 from ut_tf.tables.texts import RenderedTable, processor_text
+from ut_tf.web.theme import theme
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem;
-  color: #222; background: #fff }
-table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto }
-td, th { border: 1px solid #ddd; padding: .25rem .6rem; text-align: left }
-th { background: #f3f3f3 }
-tr.ours { background: #eef4fb; white-space: nowrap }
-li { font-size: 13px; margin-bottom: .4rem }
-figure { margin: 1rem 0; overflow-x: auto }
+body { max-width: 1180px; margin: 0 auto; padding: 28px 32px 60px }
+section { margin-top: 30px; padding-top: 24px; border-top: 1px solid var(--rule) }
+h2 { max-width: 34em; margin: 0 0 14px; font: 600 19px/1.3 var(--serif); text-wrap: pretty }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13px;
+  font-variant-numeric: tabular-nums }
+td, th { padding: 4px 16px 4px 0; border-bottom: 1px solid var(--rule); text-align: left;
+  vertical-align: top }
+th { color: var(--muted); font-weight: 500 }
+tr.ours > td:first-child { box-shadow: inset 3px 0 var(--ponder); padding-left: 10px }
+tr.ours { background: var(--raised) }
+a { color: var(--ponder) }
+code, summary, section > p { color: var(--muted); font-size: 12.5px; overflow-wrap: anywhere }
+li { margin-bottom: 6px; font-size: 12.5px; overflow-wrap: anywhere }
+ul { padding-left: 18px }
+figure { margin: 20px 0 0; overflow-x: auto }
 svg { max-width: 100%; height: auto }
+/* Drawn for paper: dark on nothing. */
+@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }
+td.runs { min-width: 16em }
+@media (width < 860px) { body { padding: 18px } h1 { font-size: 28px } svg { max-width: none } }
 """
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -48,15 +60,14 @@ def report_page(report: Report, beside: Path) -> str:
     from ut_tf.figures.style import check_installed
 
     check_installed()
-    title = f"ut-report: runs beside the {report.publication}'s tables"
-    parts = [f"<h1>{escape(title)}</h1>"]
-    parts += [_filled(filled, report.publication, beside) for filled in report.tables]
+    title = f"Runs beside the {report.publication}'s tables"
+    parts = [_filled(filled, report.publication, beside) for filled in report.tables]
     if report.not_evaluated:
         items = "".join(
             f"<li>{_folder_link(run.folder, beside)}: <code>{escape(command)}</code></li>"
             for run, command in report.not_evaluated
         )
-        parts.append(f"<h2>Not evaluated yet</h2>\n<ul>{items}</ul>")
+        parts.append(f"<section><h2>Not evaluated yet</h2>\n<ul>{items}</ul></section>")
     if report.others:
         header, lines = summary_lines(report.others)
         links = [_folder_links(row.cell.folders, beside) for row in report.others]
@@ -76,15 +87,17 @@ def records_page(tables: Sequence[RenderedTable], curves: Path) -> str:
         runs = "\n".join(f"<li>{_record(record, curves)}</li>" for record in table.runs)
         count = f"<details><summary>{len(table.runs)} runs</summary>"
         details = f"\n{count}\n<ul>\n{runs}\n</ul></details>" if runs else ""
-        parts.append(_section(table.name, table.header, table.rows, table.below) + details)
+        parts.append(_section(table.name, table.header, table.rows, table.below, after=details))
     return _page("Results", parts)
 
 
 def _page(title: str, parts: Iterable[str]) -> str:
-    body = "\n".join(parts)
+    head = f'<p class="kicker">ut-report</p>\n<h1>{escape(title)}</h1>'
+    body = "\n".join([head, *parts])
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{theme()}{_STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -95,17 +108,24 @@ def _section(
     lines: Sequence[Sequence[str]],
     below: Sequence[str] = (),
     links: Sequence[str] | None = None,
+    after: str = "",
 ) -> str:
-    """A table below its title; `links`: to the runs of each line, where there are some of ours."""
+    """A table below its title; `links`: to the runs of each line, where there are some of ours;
+    `after`: HTML at its end.
+    """
     head = [_escaped(text) for text in header] + (["runs"] if links is not None else [])
     body = []
     for place, line in enumerate(lines):
-        cells = [_escaped(text) for text in line] + ([links[place]] if links is not None else [])
+        cells = "".join(f"<td>{_escaped(text)}</td>" for text in line)
+        cells += f'<td class="runs">{links[place]}</td>' if links is not None else ""
         kind = ' class="ours"' if links and links[place] else ""
-        body.append(f"<tr{kind}>{''.join(f'<td>{text}</td>' for text in cells)}</tr>")
+        body.append(f"<tr{kind}>{cells}</tr>")
     rows = "\n".join([f"<tr>{''.join(f'<th>{text}</th>' for text in head)}</tr>", *body])
     notes = "".join(f"\n<p>{_escaped(text)}</p>" for text in below)
-    return f"<h2>{_escaped(title)}</h2>\n<table>\n{rows}\n</table>{notes}"
+    return (
+        f"<section>\n<h2>{_escaped(title)}</h2>\n<table>\n{rows}\n</table>{notes}{after}\n"
+        "</section>"
+    )
 
 
 def _filled(filled: FilledTable, publication: str, beside: Path) -> str:
@@ -118,7 +138,7 @@ def _filled(filled: FilledTable, publication: str, beside: Path) -> str:
     ]
     title = heading(filled)
     lines = [cells for _, cells in rows]
-    return _section(title, header, lines, notes_below(filled), links) + _plot(filled, title)
+    return _section(title, header, lines, notes_below(filled), links, _plot(filled, title))
 
 
 def _plot(filled: FilledTable, title: str) -> str:
@@ -128,6 +148,8 @@ def _plot(filled: FilledTable, title: str) -> str:
     figure = table_plot(filled)
     if figure is None:
         return ""
+    for part in (figure, *figure.axes):
+        part.set_facecolor("none")
     svg = as_svg(figure)
     # Within HTML neither the XML declaration nor the document type belongs before the element.
     svg = svg[svg.index("<svg") :].strip()

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ut_tf.figures.style import COLORS, PUBLISHED_COLOR, in_style, new_panels
+from ut_tf.figures.words import in_words
 from ut_tf.tables.cells import Cell
-from ut_tf.tables.layout import Column
+from ut_tf.tables.layout import LENGTH, Column
 from ut_tf.tables.paper_report import FilledTable
 from ut_tf.tables.report_text import printed_numbers
 
-_PANELS_PER_LINE = 4
+_PANELS_PER_LINE = 3
 
 
 class _Mark(NamedTuple):
@@ -40,7 +41,16 @@ def table_plot(filled: FilledTable) -> Any | None:
         for axis, column, members in zip(axes, columns, marks, strict=True):
             _draw(axis, members)
             axis.set_title(column.title)
+            axis.set_xlabel(_in_words(column))
     return figure
+
+
+def _in_words(column: Column) -> str:
+    """The metric that a panel shows: of each cell the first one."""
+    if column.from_error or any(source.from_error for source in column.sources):
+        return in_words("accuracy")
+    parts = [part for part in column.metrics[0].split("/") if LENGTH not in part]
+    return in_words("/".join(parts)).partition(", ")[0]
 
 
 def _draw(axis: Any, marks: list[_Mark]) -> None:

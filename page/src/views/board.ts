@@ -156,8 +156,9 @@ function filmStrip(context: Context, columns: number, count: number): HTMLElemen
         size - gap,
       );
     }
-    const label = step === 1 ? "step 1" : `step ${step}: ${changes} changed`;
-    const button = el("button", { type: "button", class: "frame", title: label }, canvas, label);
+    const label = changes ? `${step}: ${changes} changed` : String(step);
+    const title = `step ${step}: ${plural(changes, "cell")} changed`;
+    const button = el("button", { type: "button", class: "frame", title }, canvas, label);
     button.addEventListener("click", () => state.set({ step }));
     return button;
   });

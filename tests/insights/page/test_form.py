@@ -93,7 +93,13 @@ def test_a_page_without_examples_waits_for_an_input(tab: Tab, address: str) -> N
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "page"
-BUILD_FILES = ["build.mjs", "package.json", "package-lock.json", "tsconfig.json"]
+BUILD_FILES = [
+    "../ut_tf/web/theme.css",
+    "build.mjs",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+]
 
 
 def test_the_built_page_is_that_of_the_sources() -> None:

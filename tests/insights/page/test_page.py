@@ -366,6 +366,8 @@ def test_a_phone_needs_no_sideways_scrolling(tab: Tab) -> None:
         ):
             tab.open(document)
             assert tab.run("return document.documentElement.scrollWidth") == 390
+            if document["runs"][0]["kind"] == "facts":
+                assert tab.find(".story-head .column").text == "1"
     finally:
         tab.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
