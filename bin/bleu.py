@@ -65,11 +65,12 @@ def main(argv: list[str]) -> None:
     paths = [expanded(values.translation), *files(values.reference)]
     texts = [read_reference(path) for path in paths]
     check_lines(len(texts[0]), [len(lines) for lines in texts[1:]], [str(path) for path in paths])
-    print(
-        scores_table(
-            corpus_scores(texts[0], texts[1:], variants, values.tokenize, values.ter, advise=True)
-        )
-    )
+    scores = corpus_scores(texts[0], texts[1:], variants, values.tokenize, values.ter, advise=True)
+    if values.rouge:
+        from ut_tf.metrics.rouge import rouge_scores
+
+        scores |= rouge_scores(texts[0], texts[1:])
+    print(scores_table(scores))
 
 
 def _score_run(values: Any) -> None:
@@ -82,8 +83,9 @@ def _score_run(values: Any) -> None:
             "--source and --reference belong together: give both, or neither for the problem's own"
             " text."
         )
-    if values.ter:
-        raise FlagError("--ter is for --translation: leave it out.")
+    for name in ("ter", "rouge"):
+        if values[name].value:
+            raise FlagError(f"--{name} is for --translation: leave it out.")
     steps = flags.integers(values.steps, "steps")
     check_tokenizer(values.tokenize)
     run = Run.load(

@@ -66,6 +66,7 @@ def main(argv: list[str]) -> None:
     _check_test_problem(values)
     check_sweeps(values)
     _check_alone(values, "decode_hparams")
+    _check_alone(values, "metrics")
     _check_alone(values, "figures")
     _check_alone(values, "refill")
     if not 0 <= values.refill <= _MOST_SLOTS:
@@ -162,7 +163,7 @@ def _draw(
     sets = chosen_sets(run, problem, lengths, values.split)
     folder = _figures_folder(run, values)
     for name, figure in evaluation_figures(measured, sets, observed).items():
-        drawn, _ = save(figure, folder / name)
+        drawn, *_ = save(figure, folder / name)
         tell(COMMAND, f"drawn: {drawn}")
 
 
@@ -246,6 +247,7 @@ def _measure(
         decode=values.decode_hparams,
         others=others,
         refill=values.refill,
+        metrics=values.metrics,
     )
 
 

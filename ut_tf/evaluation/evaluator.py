@@ -29,6 +29,7 @@ from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.evaluation.refill_pass import measure_in_slots
 from ut_tf.evaluation.selection import selection_of
 from ut_tf.evaluation.training_time import training_minutes
+from ut_tf.metrics.rouge import check_rouge
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import LoadedCheckpoint, load_checkpoint
@@ -79,6 +80,7 @@ def measure_checkpoint(
     decode: str = "",
     others: Sequence[Run] = (),
     refill: int = 0,
+    metrics: str = "",
 ) -> CheckpointMeasurement:
     """The metrics of a run's checkpoint on its problem's evaluation sets, with their intervals.
 
@@ -95,13 +97,16 @@ def measure_checkpoint(
         "name=value,name=value".
       others: runs whose probabilities are averaged with the run's; the data is the run's.
       refill: slots of a batch that examples leave when they have halted; 0: batches are whole.
+      metrics: of texts that the model writes: "bleu,chrf", the default, or "bleu,chrf,rouge".
 
     Raises:
       UserError: there is no such checkpoint, the problem has no such split, it has no texts written
-        for `decode`, `others` have another problem or vocabulary, or `refill` is for no such model.
+        for `decode` or `metrics`, `others` have another problem or vocabulary, or `refill` is for
+        no such model.
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
+    with_rouge = _asks_for_rouge(metrics, run, sets)
     sets, changed = decoded_with(run, sets, decode)
     loaded = load_checkpoint(run, checkpoint)
     which = checkpoint if isinstance(checkpoint, str) else "best"
@@ -114,7 +119,14 @@ def measure_checkpoint(
         else {}
     )
     members = zip([run, *others], [step, *steps], strict=True) if others else ()
-    evaluator = Evaluator(model, problem, run.data_dir, vocab_dir=run.vocab_dir, refill=refill)
+    evaluator = Evaluator(
+        model,
+        problem,
+        run.data_dir,
+        vocab_dir=run.vocab_dir,
+        refill=refill,
+        with_rouge=with_rouge,
+    )
     return CheckpointMeasurement(
         **vars(evaluator.measure(sets)),
         **{**about_checkpoint(run, problem, sets, loaded), **of_several},
@@ -122,6 +134,23 @@ def measure_checkpoint(
         decode=changed,
         ensemble=tuple(f"{member.output_dir} at step {at}" for member, at in members),
     )
+
+
+def _asks_for_rouge(metrics: str, run: Run, sets: Sequence[EvaluationSet]) -> bool:
+    """Whether ROUGE is among the metrics of texts that were asked for."""
+    names = {name.strip() for name in metrics.split(",") if name.strip()}
+    if not names:
+        return False
+    if names - {"rouge"} != {"bleu", "chrf"}:
+        raise UserError(f"`metrics`={metrics}: expected bleu,chrf or bleu,chrf,rouge.")
+    if not any(evaluation_set.method == "translate" for evaluation_set in sets):
+        raise UserError(
+            f"`metrics`={metrics}: no text is written when {run.problem} is evaluated on this"
+            " split; leave it out."
+        )
+    if "rouge" in names:
+        check_rouge()
+    return "rouge" in names
 
 
 def about_checkpoint(
@@ -269,7 +298,7 @@ class Evaluator:
     """Evaluates one model; its methods keep their compiled graphs between calls.
 
     Args:
-      model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir, refill: as of
+      model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir, refill, with_rouge: as of
         ``EvaluationContext``.
     """
 
@@ -282,9 +311,17 @@ class Evaluator:
         batch_tokens: int | None = None,
         vocab_dir: Path | None = None,
         refill: int = 0,
+        with_rouge: bool = False,
     ) -> None:
         self._context = EvaluationContext(
-            model, problem, data_dir, label_smoothing, batch_tokens, vocab_dir, refill
+            model,
+            problem,
+            data_dir,
+            label_smoothing,
+            batch_tokens,
+            vocab_dir,
+            refill,
+            with_rouge,
         )
         self._methods: dict[str, EvaluationMethod] = {}
 

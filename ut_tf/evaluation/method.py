@@ -32,6 +32,7 @@ class EvaluationContext:
       batch_tokens: tokens in a batch, padding included; None: as many as each method takes.
       vocab_dir: a run's copy of the problem's vocabulary files; None: those of `data_dir`.
       refill: slots of batches that refill (``inference.refill``); 0: batches are whole.
+      with_rouge: whether texts that the model writes are also judged by ROUGE.
     """
 
     model: Any
@@ -41,6 +42,7 @@ class EvaluationContext:
     batch_tokens: int | None = None
     vocab_dir: Path | None = None
     refill: int = 0
+    with_rouge: bool = False
 
 
 class EvaluationMethod(ABC):

@@ -33,6 +33,8 @@ from ut_tf.models.export_signature import export_signature
 from ut_tf.models.features import checked_features, nan_where_unread, packed_features
 from ut_tf.models.generation import generate
 from ut_tf.models.heads import (
+    CLASSIFIER,
+    OUTPUT_PROJECTION,
     class_logits,
     make_classifier,
     make_output_projection,
@@ -46,6 +48,7 @@ from ut_tf.models.interfaces import (
     ModelDetails,
     fixed_depth,
 )
+from ut_tf.models.summary import print_summary
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.contract import Cache, DecoderModel
@@ -172,6 +175,30 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
         for part in self.layers:
             if not part.built:
                 part.build((None, None, self.network.hidden_size))
+
+    def summary(
+        self, line_length: int | None = None, *, expand_nested: bool = True, **options: Any
+    ) -> None:
+        """Prints the model's parts, those of its recurrent step among them, with shapes of outputs
+        and numbers of parameters.
+
+        Args:
+          line_length: of what is printed.
+          expand_nested: whether parts of parts have rows, such as attention and transition.
+          options: other arguments of ``keras.Model.summary``.
+        """
+        states = (None, None, self.network.hidden_size)
+        symbols = (None, None, self.spec.target_vocab_size)
+        answer = symbols if self.spec.targets == "aligned" else (None, symbols[-1])
+        shapes = {
+            CLASSIFIER: answer,
+            OUTPUT_PROJECTION: symbols,
+            "pointer": (None, self.spec.input_vocab_size),
+            "halting": (None, None),
+            "q_head": (None, 2),
+        }
+        options = {**options, "line_length": line_length, "expand_nested": expand_nested}
+        print_summary(self, states, shapes, **options)
 
     # The call.
 

@@ -7,6 +7,7 @@ from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.inference.translator import Translator
 from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.metrics.intervals import RESAMPLES
+from ut_tf.metrics.rouge import rouge_scores
 from ut_tf.search.config import DecodeConfig
 
 # Sentences of a bootstrap: sacrebleu holds all its samples in memory, of so many about half a
@@ -15,8 +16,8 @@ _MOST_RESAMPLED = 5000
 
 
 class Translate(EvaluationMethod):
-    """bleu (cased, sacrebleu's 13a) and chrf, 0 to 100, with sacrebleu's bootstrap; or the
-    problem's ``text_metrics`` with its ``text_intervals``.
+    """bleu (cased, sacrebleu's 13a) and chrf, 0 to 100, with sacrebleu's bootstrap, and where asked
+    ROUGE; or the problem's ``text_metrics`` with its ``text_intervals``.
     """
 
     headline = "bleu"
@@ -41,7 +42,8 @@ class Translate(EvaluationMethod):
         examples = {evaluation_set.name: len(written)}
         metrics = problem.text_metrics(written, expected)
         if metrics is None:
-            return _bleu(written, expected, examples, with_intervals)
+            with_rouge = self.context.with_rouge
+            return _scored(written, expected, examples, with_intervals, with_rouge)
         intervals = problem.text_intervals(written, expected) if with_intervals else {}
         return Measurement(metrics, intervals, examples)
 
@@ -58,12 +60,18 @@ class Translate(EvaluationMethod):
         return self._translators[decode]
 
 
-def _bleu(
-    written: list[str], expected: list[str], examples: dict[str, int], with_intervals: bool
+def _scored(
+    written: list[str],
+    expected: list[str],
+    examples: dict[str, int],
+    with_intervals: bool,
+    with_rouge: bool,
 ) -> Measurement:
     resamples = RESAMPLES if with_intervals and 1 < len(written) <= _MOST_RESAMPLED else 0
     scores = corpus_scores(written, [expected], resamples=resamples)
     named = {"bleu": scores["bleu_cased"], "chrf": scores["chrf"]}
+    if with_rouge:
+        named |= rouge_scores(written, [expected], RESAMPLES if with_intervals else 0)
     return Measurement(
         {name: score.value for name, score in named.items()},
         {name: score.interval for name, score in named.items() if score.interval is not None},
