@@ -144,7 +144,6 @@ def _on_one_axis(curves: Sequence[Curve]) -> tuple[list[int], Any]:
     line through them; beyond a curve's ends no number.
     """
     steps = sorted({step for curve in curves for step, _ in curve})
-    ends = {"left": np.nan, "right": np.nan}
-    return steps, np.array(
-        [np.interp(steps, *zip(*curve, strict=True), **ends) for curve in curves]
-    )
+    rows = (np.array(curve).T for curve in curves)
+    ends: dict[str, float] = {"left": np.nan, "right": np.nan}
+    return steps, np.stack([np.interp(steps, at, values, **ends) for at, values in rows])

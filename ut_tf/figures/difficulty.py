@@ -24,7 +24,8 @@ def difficulty_curves(report: DifficultyReport) -> Any:
     at = [point.difficulty for point in points]
     with in_style():
         axes[0].plot(at, [p.metrics["accuracy"] for p in points], **line_style(0))
-        draw_band(axes[0], at, *zip(*(p.interval for p in points), strict=True), color=COLORS[0])
+        low, high = zip(*(p.interval for p in points), strict=True)
+        draw_band(axes[0], at, low, high, COLORS[0])
         axes[0].set_ylabel("accuracy (share of positions)")
         for number, (name, label) in enumerate(_STEPS.items()):
             style = line_style(number)

@@ -42,7 +42,7 @@ class _Shown:
             told = [part for part in parts if not isinstance(part, Dropout)]
             self.layers = [_Shown(part, shape, shapes) for part in told]
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         # Keras writes its name.
         return type(self._shown)
