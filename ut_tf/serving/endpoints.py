@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ut_tf.errors import shown
 from ut_tf.serving import rest_messages
 from ut_tf.serving.batching import Batcher, Model
-from ut_tf.web.theme import theme
+from ut_tf.web.style_sheet import style_sheet
 
 DEFAULT_NAME = "model"
 INSIGHTS_FOLDER = "/insights/"
@@ -105,7 +105,7 @@ class ModelEndpoints:
         page = page.replace("{{model}}", html.escape(self._name, quote=True))
         page = page.replace("{{about}}", html.escape(json.dumps(self._model().about), quote=True))
         page = page.replace("{{insights}}", _LINK if self._has_insights else "")
-        page = page.replace("{{theme}}", theme())
+        page = page.replace("{{theme}}", style_sheet("theme"))
         return HTMLResponse(page, headers={"Content-Security-Policy": _PAGE_POLICY})
 
 

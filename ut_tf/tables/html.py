@@ -20,30 +20,8 @@ from ut_tf.tables.paper_report import FilledTable, Report
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.report_text import heading, notes_below, summary_lines, table_lines
 from ut_tf.tables.texts import RenderedTable, processor_text
-from ut_tf.web.theme import theme
+from ut_tf.web.style_sheet import style_sheet
 
-_STYLE = """
-body { max-width: 1180px; margin: 0 auto; padding: 28px 32px 60px }
-section { margin-top: 30px; padding-top: 24px; border-top: 1px solid var(--rule) }
-h2 { max-width: 34em; margin: 0 0 14px; font: 600 19px/1.3 var(--serif); text-wrap: pretty }
-table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13px;
-  font-variant-numeric: tabular-nums }
-td, th { padding: 4px 16px 4px 0; border-bottom: 1px solid var(--rule); text-align: left;
-  vertical-align: top }
-th { color: var(--muted); font-weight: 500 }
-tr.ours > td:first-child { box-shadow: inset 3px 0 var(--ponder); padding-left: 10px }
-tr.ours { background: var(--raised) }
-a { color: var(--ponder) }
-code, summary, section > p { color: var(--muted); font-size: 12.5px; overflow-wrap: anywhere }
-li { margin-bottom: 6px; font-size: 12.5px; overflow-wrap: anywhere }
-ul { padding-left: 18px }
-figure { margin: 20px 0 0; overflow-x: auto }
-svg { max-width: 100%; height: auto }
-/* Drawn for paper: dark on nothing. */
-@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }
-td.runs { min-width: 16em }
-@media (width < 860px) { body { padding: 18px } h1 { font-size: 28px } svg { max-width: none } }
-"""
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
@@ -97,7 +75,7 @@ def _page(title: str, parts: Iterable[str]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{theme()}{_STYLE}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{style_sheet('theme', 'report')}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
