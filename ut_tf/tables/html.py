@@ -71,11 +71,11 @@ def records_page(tables: Sequence[RenderedTable], curves: Path) -> str:
 
 def _page(title: str, parts: Iterable[str]) -> str:
     head = f'<p class="kicker">ut-report</p>\n<h1>{escape(title)}</h1>'
-    body = "\n".join([head, *parts])
+    body, style = "\n".join([head, *parts]), style_sheet("theme", "report")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{style_sheet('theme', 'report')}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
