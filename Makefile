@@ -108,13 +108,14 @@ format: $(VENV)/.installed-test
 PEERS = $(shell $(BIN)/python -c 'import torch' 2>/dev/null && echo --peers=pytorch)
 bench: $(VENV)/.installed-test
 	@mkdir -p build
-	{ $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=4; \
+	set -e; { $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=4; \
 	$(BIN)/python benchmarks/train.py $(PEERS) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=2; \
 	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
 	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
 	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \
 	$(BIN)/python benchmarks/refill.py; \
-	$(BIN)/python benchmarks/growth.py --seconds=5; } | tee build/bench.txt
+	$(BIN)/python benchmarks/growth.py --seconds=5; } > build/bench.txt
+	@cat build/bench.txt
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py

@@ -66,21 +66,33 @@ def _asks_for_more(line: str, before: Collection[str]) -> bool:
 def _python() -> Iterator[str]:
     for module in (ut_tf, layers, metrics):
         for name in module.__all__:
-            value = getattr(module, name)
-            yield f"python {module.__name__}.{name}"
-            if callable(value):
-                yield from _signature(f"{module.__name__}.{name}", value)
-                methods = vars(value).items() if inspect.isclass(value) else ()
-                for method, function in methods:
-                    if inspect.isfunction(function) and not method.startswith("_"):
-                        yield f"python {module.__name__}.{name}.{method}"
-                        yield from _signature(f"{module.__name__}.{name}.{method}", function)
+            yield from _named(f"{module.__name__}.{name}", getattr(module, name))
+    functions = {name: value for name, value in vars(registry).items() if callable(value)}
+    for name, value in functions.items():
+        if value.__module__ == registry.__name__ and not name.startswith("_"):
+            yield from _named(f"ut_tf.registry.{name}", value)
+
+
+def _named(place: str, value: Any) -> Iterator[str]:
+    yield f"python {place}"
+    if not callable(value):
+        return
+    yield from _signature(place, value)
+    if inspect.isclass(value):
+        ours = [base for base in value.__mro__ if base.__module__.startswith("ut_tf")]
+        for name in {name for base in ours for name in vars(base) if not name.startswith("_")}:
+            yield f"python {place}.{name}"
+            if callable(method := getattr(value, name)):
+                yield from _signature(f"{place}.{name}", method)
 
 
 def _signature(place: str, value: Any) -> Iterator[str]:
-    parameters = inspect.signature(value).parameters.items()
-    for name, parameter in ((name, one) for name, one in parameters if name != "self"):
-        yield f"parameter {place}({name})"
+    """A line for each argument, with its number where it can be given by position, and another one
+    where it must be given.
+    """
+    for number, (name, parameter) in enumerate(inspect.signature(value).parameters.items()):
+        at = f" {number}" if parameter.kind < parameter.VAR_POSITIONAL else ""
+        yield f"parameter {place}({name}){at}"
         if parameter.default is parameter.empty and parameter.kind <= parameter.KEYWORD_ONLY:
             yield f"required {place}({name})"
 

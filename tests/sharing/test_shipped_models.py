@@ -34,6 +34,12 @@ def test_a_shipped_model_is_small_and_has_a_card_with_a_score(name: str) -> None
     assert "/tmp" not in card and "/home" not in card
 
 
+def test_a_card_names_what_stops_the_positions() -> None:
+    cards = {name: (shipped_models()[name] / "README.md").read_text() for name in shipped_models()}
+    assert "Exits: `eval_exit=confidence`, `eval_exit_threshold=0.01`" in cards["sudoku6"]
+    assert "Halting: `act_max_steps=" in cards["babi"] and "Exits" not in cards["babi"]
+
+
 def test_babi_answers_new_stories(tmp_path: Path) -> None:
     run = Run.load(model_folder("babi"), data_dir=tmp_path, tmp_dir=tmp_path)
     arguments = {"train_questions": 40, "test_questions": 100, "seed": 7}

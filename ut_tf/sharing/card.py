@@ -39,6 +39,7 @@ _SIZES = (
     "halting",
 )
 _HALTING = ("act_max_steps", "act_epsilon", "act_loss_weight")
+_EXITS = ("eval_exit", "eval_exit_threshold", "train_exit")
 _PONDERNET = ("act_max_steps", "ponder_prior", "ponder_kl_weight", "ponder_threshold")
 
 
@@ -239,12 +240,13 @@ def _scores(scores: Sequence[Statistic], record: Record | None, stored: Stored) 
 
 def _pondering(statistics: Sequence[Statistic], halted_in: str, run: Run) -> str:
     network = vars(run.hparams.network)
-    names = _PONDERNET if network.get("halting") == "pondernet" else _HALTING
+    form = network.get("halting", "none")
+    names = {"pondernet": _PONDERNET, "none": _EXITS}.get(form, _HALTING)
     known = [(name, network[name]) for name in names if name in network]
     return (
         "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
-        f" computed (`compute_share`), in {halted_in}.\n\n{tables(statistics)}\n\nHalting:"
-        f" {_code(known)}."
+        f" computed (`compute_share`), in {halted_in}.\n\n{tables(statistics)}\n\n"
+        f"{'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
     )
 
 
