@@ -108,7 +108,7 @@ class JobsHere(Jobs):
             yield Outcome(job, 0, names, seconds=1.0, stopped=False)
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_run_is_trained_again_once_and_compared(
     tmp_path: Path,
     reproduce: Any,

@@ -81,7 +81,7 @@ def test_counts_what_the_graph_computes(
     assert benchmark.training_flop(_NETWORK, spec, batch, *sizes) == expected
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_command_prints_a_table_and_json(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,7 +143,7 @@ def test_calls_take_turns_after_one_that_is_not_timed(script):
     assert [len(each) for each in seconds.values()] == [2, 2]
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_decoding_is_measured(run, capsys):
     flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--ctranslate2=no"]
     assert run("decode", *flags, "--lengths=3,5", "--beam_sizes=2") == 0
@@ -163,7 +163,7 @@ def test_decoding_is_compared_with_ctranslate2(run, capsys):
     assert ours["times_ctranslate2"] == pytest.approx(ratio, rel=0.05)
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_lengths_are_measured(run, capsys):
     assert run("memory", f"--hparams={SMALL},memory_size=2", "--lengths=4", "--seconds=0") == 0
     (row,) = printed(capsys)["rows"]

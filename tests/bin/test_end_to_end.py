@@ -59,7 +59,7 @@ def test_what_its_model_refuses_leaves_the_directory_free(trained, tmp_path, cap
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_train_move_evaluate_resume_and_start_from_it(trained, tmp_path, capsys):
     first, moved, second = tmp_path / "first", tmp_path / "moved", tmp_path / "second"
     assert trained(first, "--train_steps=2") == 0
@@ -105,7 +105,7 @@ def _assert_same_weights(model, other) -> None:
 NAME = r"a[1] \{x,y}*?"
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_training_in_one_goes_on_and_is_used(tmp_path: Path) -> None:
     run = toy_run(tmp_path / NAME / "run[2]", train_steps=2, eval_frequency=1)
     run._write()

@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder, show
-from ut_tf.inference.cutting import without_end
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
@@ -140,24 +139,6 @@ def test_lengths_count_the_prompt(decode, run, prompts, capsys) -> None:
     assert "the first ones are left out" in told
     ((alone,),) = cut.translate([("the cat",)])
     assert of_end.text == alone.text == " sat on the mat"
-
-
-def test_the_cache_gives_what_whole_prefixes_give(run) -> None:
-    from ut_tf.run_weights import load_model
-    from ut_tf.search.strategies import decode as search
-
-    model = load_model(run)
-    prefix = without_end(run.text_codec().encode_targets(tf.constant(["the", "a dog"])))
-    beam = {"beam_size": 3, "n_best": 2}
-    for options in (beam, {"sampling": True, "top_p": 0.9}):
-        cached, whole = (
-            search(model, {"prefix": prefix}, DecodeConfig(**options), 3, incremental=incremental)
-            for incremental in (True, False)
-        )
-        np.testing.assert_array_equal(cached.symbols, whole.symbols)
-        np.testing.assert_allclose(cached.scores, whole.scores, atol=1e-4)
-        written = model.generate({"prefix": prefix}, seed=3, **options)
-        np.testing.assert_array_equal(written.symbols, cached.symbols)
 
 
 @pytest.mark.usefixtures("eagerly")

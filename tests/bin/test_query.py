@@ -172,6 +172,7 @@ def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_exported_model_behind_the_protocol(ask, tmp_path):
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
     folder = export_run(

@@ -250,7 +250,8 @@ def with_order(folder: Path, path: tuple[Any, ...]) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.slow
+@pytest.mark.usefixtures("eager")
 def test_the_name_of_a_run_s_set(shown: Any, tmp_path: Path) -> None:
     run = with_order(tmp_path / "run", ("hparams_set",))
     written = shown(eval_command, f"--output_dir={run}", "--checkpoint=last")

@@ -27,7 +27,7 @@ from ut_tf.models.graph_flop import call_flop
 from ut_tf.problems.reasoning.prefix_sums import PrefixSums
 from ut_tf.run import Run
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("eager")
 UT = "universal_transformer"
 NOISY = {"input_injection": "add", "initial_state": "noise"}
 
@@ -66,6 +66,7 @@ def test_flop_of_a_step_by_hand(tmp_path: Path) -> None:
     assert flop[0] == 2 * 6 * 8 * run.spec.target_vocab_size
 
 
+@pytest.mark.slow
 def test_loops_over_positions_do_not_count_as_steps(tmp_path: Path) -> None:
     run = toy_run(tmp_path, model=UT, halting="basic", recurrent_layer="gru", mix_layers_before=1)
     one, more = (flop_of_steps(run, encoder=e, decoder=d) for e, d in ((1.0, 1.0), (1.0, 2.0)))

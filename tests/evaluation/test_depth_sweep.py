@@ -79,10 +79,10 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     ("problem", "changes"),
-    [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)],
+    [QUICK[1], *(pytest.param(*case, marks=pytest.mark.slow) for case in (QUICK[0], *OTHERS))],
 )
 def test_a_row_is_an_evaluation_at_its_depth(
     problem: str, changes: dict[str, Any], tmp_path: Path
@@ -139,8 +139,11 @@ def test_logits_and_residuals_are_those_of_the_depth(
             np.testing.assert_allclose(part.residuals[counted], moved[counted], atol=1e-5)
 
 
-@pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("changes", [{"recurrence": "dwa"}, {"steps_per_position": 0.5}])
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "changes",
+    [{"recurrence": "dwa"}, pytest.param({"steps_per_position": 0.5}, marks=pytest.mark.slow)],
+)
 def test_models_that_begin_anew_take_an_evaluation_for_each_depth(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -212,7 +215,7 @@ def test_other_lists_are_answered_with_an_example(text: str) -> None:
     assert f"--depth_sweep={text}:" in str(error.value)
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_ut_eval_keeps_table_records_and_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

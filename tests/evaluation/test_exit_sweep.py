@@ -29,7 +29,7 @@ from ut_tf.run import Run
 from ut_tf.sharing.saving import save as save_model
 from ut_tf.storage.checkpoints import CheckpointStore
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def test_a_run_is_judged_at_full_depth_and_under_rules(

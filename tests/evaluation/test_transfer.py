@@ -23,7 +23,7 @@ from ut_tf.evaluation.transfer import measure_transfer
 from ut_tf.metrics.intervals import wilson
 from ut_tf.run import Run
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("eager")
 # The last stories, which validate, are other ones.
 STORIES = "".join(
     (

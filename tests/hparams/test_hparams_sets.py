@@ -301,13 +301,8 @@ def test_the_partner_of_equal_parameters_has_as_many_reasoning_sets(name: str) -
     assert partner == pytest.approx(own, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "ut_parity" else [pytest.mark.slow])
-        for name in REASONING_SETS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REASONING_SETS)
 def test_updates_of_the_partner_of_equal_flop_have_as_many_reasoning_sets(name: str) -> None:
     def flop(hparams_set: str) -> float:
         trained = RandomTraining(

@@ -23,6 +23,12 @@ pytestmark = pytest.mark.usefixtures("eager")
 FORMS = Path(__file__).resolve().parent.parent / "golden" / "forms"
 NAMES = sorted(path.stem for path in FORMS.glob("*.npz"))
 DECODED = sorted(path.stem for path in FORMS.glob("*_decoded.npz"))
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1},
+    # Without the best of beam4, which are the first of these.
+    "beam4_all": {"beam_size": 4, "alpha": 0.6, "n_best": 4},
+}
+QUICK = {("transformer_decoded", "greedy"), ("act_basic_decoded", "beam4_all")}
 LARGEST_DIFFERENCE = 1e-4
 # tensor2tensor leaves padding out of the transition, so that padding halts at other steps;
 # one step of one of 27 positions costs 4e-4.
@@ -55,14 +61,12 @@ def test_logits_and_losses(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", DECODED)
 @pytest.mark.parametrize(
-    ("label", "options"),
+    ("name", "label", "options"),
     [
-        ("greedy", {"beam_size": 1}),
-        # The best of those below.
-        pytest.param("beam4", {"beam_size": 4, "alpha": 0.6}, marks=pytest.mark.slow),
-        ("beam4_all", {"beam_size": 4, "alpha": 0.6, "n_best": 4}),
+        pytest.param(name, label, options, marks=[pytest.mark.slow] * ((name, label) not in QUICK))
+        for name in DECODED
+        for label, options in SEARCHES.items()
     ],
 )
 def test_decoded_symbols(name: str, label: str, options: dict[str, Any]) -> None:

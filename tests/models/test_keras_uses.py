@@ -72,7 +72,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[keras.Model, Any, 
     # Some updates are sooner computed than their graph is made.
     model = compiled(make_model(), run_eagerly=True)
     history = model.fit(
-        dataset, epochs=5, validation_data=(INPUTS, LABELS), callbacks=callbacks, verbose=0
+        dataset, epochs=2, validation_data=(INPUTS, LABELS), callbacks=callbacks, verbose=0
     )
     return model, history, folder
 

@@ -104,7 +104,7 @@ def babi(folder: Path, **options: Any) -> Problem:
 
 def agreement(folder: Path, kind: type[Problem]) -> Problem:
     lines = []
-    for _ in range(900):
+    for _ in range(400):
         words, noun = sentences(1)[0].split(), DRAWS.choice(["key", "keys"])
         verb = {"key": ("is", "VBZ"), "keys": ("are", "VBP")}[noun]
         lines.append(table_line(" ".join([noun, *words, verb[0], "here"]), *verb, 1, 1))

@@ -59,7 +59,7 @@ Way = Callable[[Sequence[Example]], list[Told]]
 
 
 # Symbols and subwords, symbols and classes: the others share what reads texts with these.
-QUICK_TABLES = ("bits", "classes")
+QUICK_TABLES = ("classes",)
 
 
 @pytest.mark.parametrize(

@@ -408,7 +408,7 @@ OF_USE = (
 )
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("odd", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_training_writes_nothing_outside(tmp_path: Path, odd: int) -> None:
     with outside(tmp_path / "outside") as victim:
@@ -433,7 +433,7 @@ def test_figures_are_drawn_where_they_were_asked_for(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_commands_write_nothing_outside(tmp_path: Path) -> None:
     with outside(tmp_path / "outside") as victim:
         run = translation_run(tmp_path)

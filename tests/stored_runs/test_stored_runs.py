@@ -31,7 +31,7 @@ KERAS_FILES = sorted(path.parent.name for path in HERE.glob("*/model.keras"))
 DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
 
 # The others cost more seconds than every run of the tests should take.
-QUICK_DECODING = ("lstm", "transformer_subwords", "ut_halting_reverse", "ut_options")
+QUICK_DECODING = ("lstm", "transformer_subwords", "ut_halting_reverse")
 QUICK_TRAINING = ("ut_facts",)
 QUICK_EVALUATION = ("memn2n",)
 
@@ -156,6 +156,7 @@ def test_evaluation_gives_the_same_metrics(name: str, load: Any) -> None:
 
 
 @pytest.mark.parametrize("name", _slow_but(QUICK_TRAINING, TRAINED))
+@pytest.mark.usefixtures("eager")
 def test_training_goes_on_with_the_same_losses(name: str, load: Any) -> None:
     expected = _expected(name)["continued"]
     run = load(name).prepare()

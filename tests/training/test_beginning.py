@@ -177,7 +177,7 @@ def test_a_warm_up_that_does_not_end_is_foretold_whatever_the_schedule() -> None
     assert beginning(run, warmup + 1) == []
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_real_training_says_its_speed_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,13 +246,14 @@ def test_what_moves_or_cannot_move_is_no_trap(times: list[float], max_steps: int
     assert told(times, max_steps) == ""
 
 
+@pytest.mark.usefixtures("eager")
 def test_training_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trainer, "PONDER_PATIENCE", 10)
     monkeypatch.setattr(ToyModel, "ponder_remedy", lambda *_, **__: "another bias")
     # The toy model takes 2 steps at every position.
-    trainer.train(toy_run(tmp_path, halting="basic"), log_frequency=5)
+    trainer.train(toy_run(tmp_path, halting="basic", train_steps=12), log_frequency=5)
     assert capsys.readouterr().err.count("has stood at 2.00 for 10 updates") == 1
 
 

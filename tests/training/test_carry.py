@@ -93,7 +93,7 @@ def _own_supervisions(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-@pytest.mark.usefixtures("rewritten_graphs")
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     ("replicas", "accumulate"), [(1, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
 )
@@ -101,11 +101,11 @@ def test_a_killed_run_goes_on_with_its_carry(
     replicas: int, accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strategy = mirrored(replicas) if replicas > 1 else None
-    changes = {"supervision": "drift", "accumulate_steps": accumulate, "eval_frequency": 5}
-    runs = [toy_run(tmp_path / name, train_steps=12, **changes) for name in ("whole", "broken")]
+    changes = {"supervision": "drift", "accumulate_steps": accumulate, "eval_frequency": 3}
+    runs = [toy_run(tmp_path / name, train_steps=6, **changes) for name in ("whole", "broken")]
     train(runs[0], strategy=strategy, log_frequency=1)
     with monkeypatch.context() as patch:
-        stop_at(patch, 8, kill)
+        stop_at(patch, 5, kill)
         with pytest.raises(Killed):
             train(runs[1], strategy=strategy, log_frequency=1)
     train(runs[1], strategy=strategy, log_frequency=1)
@@ -114,6 +114,7 @@ def test_a_killed_run_goes_on_with_its_carry(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_carry_decides_what_is_lost(tmp_path: Path) -> None:
     carried, _ = run_steps(toy_run(tmp_path, supervision="drift", dropout=0.0), 2)
     plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 2)
@@ -126,11 +127,12 @@ def test_a_carry_of_another_dtype_is_refused(tmp_path: Path) -> None:
         train(toy_run(tmp_path, supervision="shrinking"))
 
 
+@pytest.mark.usefixtures("eager")
 def test_another_supervision_refuses_a_carry(tmp_path: Path) -> None:
-    run = toy_run(tmp_path, supervision="drift", train_steps=2)
+    run = toy_run(tmp_path, supervision="drift", train_steps=1)
     train(run)
     with pytest.raises(UserError, match="2 tensors"):
-        train(toy_run(tmp_path, supervision="final", train_steps=4))
+        train(toy_run(tmp_path, supervision="final", train_steps=2))
 
 
 @pytest.mark.slow
@@ -183,7 +185,11 @@ def cross_entropy(model: Any, given: Any) -> Any:
     return tf.reduce_sum(entropy * weights) / tf.reduce_sum(weights * tf.ones_like(entropy))
 
 
-@pytest.mark.parametrize("spec", [ALIGNED, CLASSES, SPEC, LANGUAGE], ids=lambda spec: spec.targets)
+@pytest.mark.parametrize(
+    "spec",
+    [ALIGNED, SPEC, *(pytest.param(x, marks=pytest.mark.slow) for x in (CLASSES, LANGUAGE))],
+    ids=lambda spec: spec.targets,
+)
 def test_each_is_the_mean_over_networks_of_every_depth(spec: ProblemSpec) -> None:
     given = features(spec)
     # Of an encoder-decoder the decoder alone is supervised step by step: one of one step reads the
@@ -248,13 +254,11 @@ def test_every_part_is_drawn_and_none_beyond_the_depth() -> None:
     assert drawn == {(n, k) for n in range(3) for k in range(1, 4 - n)}
 
 
-@pytest.mark.parametrize(
-    "supervision", [pytest.param("each", marks=pytest.mark.slow), "progressive"]
-)
-def test_two_replicas_train_like_one(supervision: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_two_replicas_train_like_one(tmp_path: Path) -> None:
     changes = {
         "model": "universal_transformer",
-        "supervision": supervision,
+        "supervision": "progressive",
         "batch_unit": "examples",
         "dropout": 0.0,
     }

@@ -79,7 +79,7 @@ def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() 
     assert list(staged(lengths, above=3, bounds=[4, 6], share=1.0)) == [0, 2, 4]
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +155,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("eager")
 def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
     changes = {
         "batch_unit": "examples",
@@ -164,8 +165,8 @@ def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
         "gradient_noise": 0.1,
         "warmup_steps": 0,
     }
-    one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 6)
-    two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 6, mirrored(2))
+    one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 3)
+    two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 3, mirrored(2))
     assert [(report.right, report.judged) for report in one] == [
         (report.right, report.judged) for report in two
     ]
@@ -207,7 +208,7 @@ GPU: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
     run = toy_run(
         tmp_path,

@@ -113,20 +113,20 @@ def test_what_has_halted_leaves_nothing_behind() -> None:
 
 def test_a_row_holds_examples_of_its_own_place_alone() -> None:
     model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
-    deep = made(model, replace_by="random", replace_after=2.0, supervision_steps=6)
+    deep = made(model, replace_by="random", replace_after=2.0, supervision_steps=4)
     held: list[list[int]] = [[] for _ in range(4)]
-    for carry in updates(deep, 30)[1:]:
+    for carry in updates(deep, 14)[1:]:
         for row in range(4):
             ids = carry["inputs"][row].numpy()
-            (number,) = (n for n in range(30) if (batch(n)["inputs"][row].numpy() == ids).all())
+            (number,) = (n for n in range(14) if (batch(n)["inputs"][row].numpy() == ids).all())
             held[row].append(number)
     for numbers in held:
-        assert numbers == sorted(numbers) and len(set(numbers)) > 5
+        assert numbers == sorted(numbers) and len(set(numbers)) > 3
         # A new example is that of the update at which it comes.
         assert all(
             n == place for place, n in enumerate(numbers) if place == 0 or n != numbers[place - 1]
         )
-        assert max(numbers.count(n) for n in set(numbers)) <= 6
+        assert max(numbers.count(n) for n in set(numbers)) <= 4
     assert len({tuple(numbers) for numbers in held}) > 1
 
 

@@ -28,6 +28,7 @@ def _own_frames() -> list[str]:
     return [f"{file.stem}.{name}" for file, name in frames]
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_gradient_and_the_first_product_are_near(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,7 +224,7 @@ EVALUATIONS = [
 ]
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_what_is_no_number_is_told_and_never_the_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,11 +252,12 @@ def test_what_is_no_number_is_told_and_never_the_best(
     assert list(judged(tmp_path / METRICS_FILE, "accuracy")) == [(1, 0.5), (7, 0.6)]
 
 
+@pytest.mark.usefixtures("eager")
 def test_where_no_evaluation_is_sound_none_is_the_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Evaluator, "evaluate", lambda *_: {"loss": math.inf})
-    run = toy_run(tmp_path, eval_frequency=2, train_steps=4)
+    run = toy_run(tmp_path, eval_frequency=1, train_steps=2)
     train(run)
     assert CheckpointStore(tmp_path).best_step() is None
     assert capsys.readouterr().err.count("does not count as the best, none is;") == 2

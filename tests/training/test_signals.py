@@ -47,8 +47,8 @@ def interrupted(
     return raised.value.result
 
 
-@pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("number", [*ANNOUNCEMENTS, signal.SIGQUIT])
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
 def test_every_signal_that_ends_saves_a_checkpoint(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +59,7 @@ def test_every_signal_that_ends_saves_a_checkpoint(
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_output_that_nobody_reads_ends_training_with_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

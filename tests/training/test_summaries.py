@@ -208,7 +208,7 @@ def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
     assert tracked.begun[-1]["id"] == "new"
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_classes_and_texts_without_inputs_are_shown_as_well(tmp_path: Path) -> None:
     rows = {}
     for name in ("toy_answers", "toy_language"):

@@ -33,7 +33,7 @@ from ut_tf.training.trainer import TrainingInterrupted, train
 from ut_tf.version import __version__
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_damaged_logs_do_not_keep_a_run_from_resuming(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,7 +48,7 @@ def test_damaged_logs_do_not_keep_a_run_from_resuming(
 
 
 @pytest.mark.parametrize("trained", [False, True])
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_run_that_is_too_large_leaves_the_directory_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: bool
 ) -> None:
@@ -81,13 +81,11 @@ registry.problems.register(ToyWords.name, ToyWords)
     ("error", "is_refusal"),
     [
         (UserError("it cannot be trained."), True),
-        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"), True),
-        (ValueError("a mistake in code"), False),
         (KeyboardInterrupt(), False),
     ],
     ids=lambda value: type(value).__name__,
 )
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_run_whose_first_update_failed_can_be_trained_again_and_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, is_refusal: bool
 ) -> None:
@@ -121,7 +119,7 @@ FULL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A trained run that nothing stopped, with a log point every third update; without graphs."""
-    run = toy_run(tmp_path_factory.mktemp("whole"), eval_frequency=5)
+    run = toy_run(tmp_path_factory.mktemp("whole"), eval_frequency=5, train_steps=12)
     with eager_functions():
         train(run, log_frequency=3)
     return run
@@ -132,7 +130,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_killed_run_goes_on_to_the_same_bits(
     optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {**FULL, "optimizer": optimizer, "eval_frequency": 6}
+    settings = {**FULL, "optimizer": optimizer, "eval_frequency": 6, "train_steps": 12}
     if optimizer == "muon":
         settings["model"] = "universal_transformer"
     whole, broken = (
@@ -140,11 +138,10 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         toy_run(tmp_path / "broken", **settings),
     )
     expected = train(whole, log_frequency=4)
-    for step in (9, 11):
-        with monkeypatch.context() as patch:
-            stop_at(patch, step, kill)
-            with pytest.raises(Killed):
-                train(broken, log_frequency=4)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 9, kill)
+        with pytest.raises(Killed):
+            train(broken, log_frequency=4)
     found = train(broken, log_frequency=4)
     assert found == expected
     assert losses(broken) == losses(whole)
@@ -157,8 +154,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(
 def test_a_signal_saves_and_the_same_call_goes_on(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stopped = toy_run(tmp_path)
-    for number, updates, step in ((signal.SIGTERM, 7, 7), (signal.SIGINT, 5, 12)):
+    stopped = toy_run(tmp_path, train_steps=12)
+    for number, updates, step in ((signal.SIGTERM, 4, 4), (signal.SIGINT, 3, 7)):
         before = signal.getsignal(number)
         with monkeypatch.context() as patch:
             stop_at(patch, updates, partial(os.kill, os.getpid(), number))
@@ -176,14 +173,14 @@ def test_a_signal_saves_and_the_same_call_goes_on(
     assert [
         (process.begun_at, [point.step for point in process.points], process.ended)
         for process in processes
-    ] == [(0, [7], "signal"), (7, [10, 12], "signal"), (12, [20], "train_steps")]
+    ] == [(0, [4], "signal"), (4, [7], "signal"), (7, [10, 12], "train_steps")]
     assert processes[0].versions["ut_tf"] == __version__
-    until_10, all_minutes = (minutes_until(processes, step) for step in (10, 20))
+    until_10, all_minutes = (minutes_until(processes, step) for step in (10, 12))
     assert until_10 is not None and all_minutes is not None
     assert 0 < until_10.wall < all_minutes.wall
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +192,7 @@ def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
     assert train(run).step == 3
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice() -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -212,57 +209,57 @@ def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.Mo
         signal.signal(signal.SIGINT, found)
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_finished_run_says_so_and_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = toy_run(tmp_path, train_steps=4)
+    run = toy_run(tmp_path, train_steps=2)
     first = train(run)
     logged = (tmp_path / "metrics.jsonl").read_bytes()
     monkeypatch.setattr(Evaluator, "evaluate", None)
     capsys.readouterr()
     assert train(run) == first
-    assert "is trained already, to step 4" in capsys.readouterr().err
+    assert "is trained already, to step 2" in capsys.readouterr().err
     assert (tmp_path / "metrics.jsonl").read_bytes() == logged
-    train(run, train_steps=3)
-    assert "is trained already, to step 4" in capsys.readouterr().err
+    train(run, train_steps=1)
+    assert "is trained already, to step 2" in capsys.readouterr().err
     monkeypatch.undo()
     longer = toy_run(tmp_path, train_steps=9)
-    assert train(longer, train_steps=6).step == 6
+    assert train(longer, train_steps=3).step == 3
     capsys.readouterr()
-    train(longer, train_steps=5)
-    assert "is at step 6 of 9 already, and `train_steps`=5 asks for no" in capsys.readouterr().err
+    train(longer, train_steps=2)
+    assert "is at step 3 of 9 already, and `train_steps`=2 asks for no" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_loss_that_is_not_finite_names_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = toy_run(tmp_path, eval_frequency=5)
+    run = toy_run(tmp_path, eval_frequency=2)
     original, count = TrainingStep.update, 0
 
     def update(self: TrainingStep, *arguments: Any) -> Any:
         nonlocal count
         count += 1
-        if count == 8:
+        if count == 3:
             self._optimizer.weights[0].assign(
                 tf.fill(self._optimizer.weights[0].shape, float("nan"))
             )
         return original(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "update", update)
-    with pytest.raises(UserError, match=r"the loss is nan at step 8 .* the last checkpoint, of"):
+    with pytest.raises(UserError, match=r"the loss is nan at step 3 .* the last checkpoint, of"):
         train(run, log_frequency=100)
-    assert CheckpointStore(tmp_path).steps() == [5]
+    assert CheckpointStore(tmp_path).steps() == [2]
     assert all(np.isfinite(weight).all() for weight in saved_weights(run))
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {3: 1.0, 6: 0.5, 9: 0.7, 12: 0.6, 15: 0.9, 18: 0.1}
-    run = toy_run(tmp_path, eval_frequency=3, early_stopping_patience=3)
+    values = {1: 1.0, 2: 0.5, 3: 0.7, 4: 0.6, 5: 0.9, 6: 0.1}
+    run = toy_run(tmp_path, eval_frequency=1, early_stopping_patience=3)
     state: list[Any] = []
     original = Saver.restore
 
@@ -273,22 +270,22 @@ def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     monkeypatch.setattr(Saver, "restore", restore)
     monkeypatch.setattr(Evaluator, "evaluate", lambda self, sets: {"loss": values[state[-1].step]})  # noqa: ARG005
     with monkeypatch.context() as patch:
-        stop_at(patch, 10, kill)
+        stop_at(patch, 4, kill)
         with pytest.raises(Killed):
             train(run)
     result = train(run)
-    assert (result.step, result.stopped_by, result.metrics) == (15, "early_stopping", {"loss": 0.9})
+    assert (result.step, result.stopped_by, result.metrics) == (5, "early_stopping", {"loss": 0.9})
     store = CheckpointStore(tmp_path)
-    assert store.best_step() == 6
-    assert store.steps() == [6, 12, 15]
+    assert store.best_step() == 2
+    assert store.steps() == [2, 4, 5]
     assert train(run).stopped_by == "early_stopping"
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_the_lowest_loss_decides_between_equally_good_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = toy_run(tmp_path, eval_frequency=2, train_steps=8)
+    run = toy_run(tmp_path, eval_frequency=1, train_steps=4)
     values = iter([0.4, 0.2, 0.3, 0.25])
     monkeypatch.setattr(ToyCopy, "selection_metric", ("accuracy", "max"))
     monkeypatch.setattr(
@@ -297,19 +294,19 @@ def test_the_lowest_loss_decides_between_equally_good_checkpoints(
         lambda self, sets: {"loss": next(values), "accuracy": 1.0},  # noqa: ARG005
     )
     with monkeypatch.context() as patch:
-        stop_at(patch, 5, kill)
+        stop_at(patch, 3, kill)
         with pytest.raises(Killed):
             train(run)
     # The loss of the best so far is not forgotten when the run goes on.
-    assert train(run).step == 8
-    assert CheckpointStore(tmp_path).best_step() == 4
+    assert train(run).step == 4
+    assert CheckpointStore(tmp_path).best_step() == 2
 
 
 @pytest.mark.usefixtures("eager")
 def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
     whole: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damaged = toy_run(tmp_path, eval_frequency=5)
+    damaged = toy_run(tmp_path, eval_frequency=5, train_steps=12)
     train(damaged, train_steps=10)
     (CheckpointStore(damaged.output_dir).path(10) / "variables.index").write_bytes(b"")
     train(damaged)
@@ -318,15 +315,15 @@ def test_a_damaged_last_checkpoint_costs_only_the_way_from_the_one_before(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_a_full_disk_stops_with_the_checkpoint_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = toy_run(tmp_path, eval_frequency=5)
+    run = toy_run(tmp_path, eval_frequency=2, train_steps=5)
     original = checkpoints._manifest
 
     def manifest(folder: Path) -> dict[str, Any]:
-        if "00000010" in folder.name:
+        if "00000004" in folder.name:
             raise OSError(28, "No space left on device")
         return original(folder)
 
@@ -334,15 +331,15 @@ def test_a_full_disk_stops_with_the_checkpoint_before_it(
         patch.setattr(checkpoints, "_manifest", manifest)
         with pytest.raises(UserError, match=r"the disk is full: about 0\.1 MB are needed"):
             train(run)
-    assert CheckpointStore(tmp_path).steps() == [5]
-    assert train(run).step == 20
+    assert CheckpointStore(tmp_path).steps() == [2]
+    assert train(run).step == 5
 
 
 @pytest.mark.usefixtures("eager")
 def test_the_average_is_evaluated_but_not_trained_on(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    averaged = toy_run(tmp_path, average_decay=0.999)
+    averaged = toy_run(tmp_path, average_decay=0.999, train_steps=12)
     seen: list[Any] = []
     original = Evaluator.evaluate
 
@@ -397,7 +394,7 @@ def test_a_validation_that_cannot_be_is_told_before_the_first_update(
         train(toy_run(tmp_path))
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 def test_the_first_lines_say_what_is_trained_and_foretell_a_rate_of_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

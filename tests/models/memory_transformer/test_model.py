@@ -254,6 +254,7 @@ LANGUAGES: dict[str, tuple[dict[str, Any], int]] = {
         for name, case in LANGUAGES.items()
     ],
 )
+@pytest.mark.usefixtures("eager")
 def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
     changes: dict[str, Any], length: int
 ) -> None:

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.usefixtures("eager")
 
 SIZES: dict[str, Any] = {"hidden_size": 6, "image_width": 2, "num_layers": 2}
 TARGETS = np.array([[3, 4, 5, 6, 1], [8, 2, 1, 0, 0], [5, 5, 5, 1, 0]], np.int32)
-BOTH = pytest.mark.parametrize("kind", [NeuralGPU, ExtendedNeuralGPU])
+BOTH = pytest.mark.parametrize(
+    "kind", [NeuralGPU, pytest.param(ExtendedNeuralGPU, marks=pytest.mark.slow)]
+)
 
 
 def small(kind: Any, spec: ProblemSpec = SPEC, **changes: Any) -> Any:
@@ -76,12 +78,12 @@ def test_beyond_the_image_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        pytest.param(NeuralGPU, {"beam_size": 1}, marks=pytest.mark.slow),
-        (NeuralGPU, {"sampling": True, "n_best": 2}),
+        pytest.param(NeuralGPU, {"sampling": True, "n_best": 2}, marks=pytest.mark.slow),
         (ExtendedNeuralGPU, {"beam_size": 3, "n_best": 2}),
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("eager")
 def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
     kind: Any, options: dict[str, Any]
 ) -> None:
@@ -113,9 +115,7 @@ def test_steps_are_as_many_as_rows() -> None:
     np.testing.assert_array_equal(details.encoder.ponder_times[:, 0], [6.0, 3.0, 4.0])
 
 
-@pytest.mark.parametrize(
-    "kind", [NeuralGPU, pytest.param(ExtendedNeuralGPU, marks=pytest.mark.slow)]
-)
+@BOTH
 def test_dropout_is_of_training_alone_and_follows_the_seed(kind: Any) -> None:
     features = {"inputs": INPUTS, "targets": TARGETS}
     same = []

@@ -220,7 +220,6 @@ FEATURES = {
     "change",
     [
         {"recurrence_layers": 3},
-        {"mix_layers_before": 2},
         {"mix_layers_before": 1, "mix_layers_after": 1, "norm": "pre"},
     ],
     ids=str,

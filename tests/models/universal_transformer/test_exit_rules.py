@@ -248,7 +248,8 @@ def _exported(model: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    "transport", [_as_recurrence, _saved, pytest.param(_exported, marks=pytest.mark.slow)]
+    "transport",
+    [_as_recurrence, *(pytest.param(way, marks=pytest.mark.slow) for way in (_saved, _exported))],
 )
 def test_a_rule_is_kept(transport: Callable[..., Any], tmp_path: Path) -> None:
     model = exiting("kl")

@@ -161,7 +161,8 @@ def test_both_loops_stop_there(compute: str) -> None:
     np.testing.assert_array_equal(details.encoder.remainders, [[1, 1, 0]])
 
 
-@pytest.mark.parametrize("halting", ["basic", "accumulated"])
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("halting", ["basic", pytest.param("accumulated", marks=pytest.mark.slow)])
 def test_one_position_after_the_other_stops_where_the_whole_sequence_does(halting: str) -> None:
     keras.utils.set_random_seed(0)
     options = {"halting": halting, "act_epsilon": 0.5}

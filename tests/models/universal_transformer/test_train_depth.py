@@ -250,7 +250,7 @@ def test_calls_without_an_update_draw_by_themselves() -> None:
     assert len(times) > 2 and min(times) >= 1 and max(times) <= MAX_STEPS
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     ("replicas", "accumulate"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.slow)]
 )
@@ -267,8 +267,8 @@ def test_replicas_and_accumulated_batches_draw_the_same(
     small = toy_run(tmp_path, batch_size=4, accumulate_steps=accumulate, **changes)
     large = toy_run(tmp_path, batch_size=4 * parts, **changes)
     strategy = mirrored(replicas) if replicas > 1 else None
-    one, _ = run_steps(small, 4, strategy)
-    other, _ = run_steps(large, 4)
+    one, _ = run_steps(small, 2, strategy)
+    other, _ = run_steps(large, 2)
     assert [report.loss for report in one] == pytest.approx(
         [report.loss for report in other], rel=2e-4
     )
@@ -405,11 +405,11 @@ def test_a_restart_is_chosen_by_hand_computed_scores() -> None:
 
 
 def test_one_restart_is_none_and_more_are_one_of_them() -> None:
-    model = random_model(**NOISE, eval_restarts=4)
+    model = random_model(**NOISE, eval_restarts=3)
     plain = random_model(**NOISE)
     each = [
         plain({"inputs": IDS, "restart": tf.fill([3], tf.constant(number, tf.int64))})
-        for number in range(4)
+        for number in range(3)
     ]
     assert_close(plain({"inputs": IDS}), each[0], 1e-6)
     found = model({"inputs": IDS})
@@ -445,11 +445,11 @@ def test_feedback_is_the_matrix_of_the_answers_before_the_next_step(further: Any
 
 
 def test_examples_exit_whole_by_their_q_values() -> None:
-    options = {"spec": ALIGNED, "num_steps": 6, "q_head": True, "recurrence_layers": 2}
+    options = {"spec": ALIGNED, "num_steps": 4, "q_head": True}
     model = random_model(**options, eval_exit="q")
     plain = random_model(**options)
     depths = []
-    for steps in range(1, 7):
+    for steps in range(1, 5):
         depths.append(random_model(**{**options, "num_steps": steps}))
         depths[-1].set_weights(plain.get_weights())
     values = []
@@ -461,7 +461,7 @@ def test_examples_exit_whole_by_their_q_values() -> None:
     for one in (model, *depths):
         one.encoder.q_head.bias.assign_add([shift, 0.0])
     halts = np.array(values) + shift > 0
-    expected = np.where(halts.any(0), halts.argmax(0) + 1, 6)
+    expected = np.where(halts.any(0), halts.argmax(0) + 1, 4)
     logits, details = model({"inputs": IDS}, return_details=True)
     times = details.encoder.ponder_times.numpy()
     np.testing.assert_array_equal(times, expected[:, None] * (IDS > 0))

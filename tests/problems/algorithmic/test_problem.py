@@ -53,7 +53,7 @@ def test_copy_and_reverse_by_definition(base: int) -> None:
         assert targets == [*inputs[-2::-1], 1]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     st.integers(0, 2**31), st.sampled_from([2, 3, 10]), st.sampled_from([None, 3, 4, 17, 40, 130])
 )
@@ -64,7 +64,7 @@ def test_sums_are_right(seed: int, base: int, length: int | None) -> None:
         assert length is None or len(inputs) == length + 1
 
 
-@pytest.mark.parametrize("operation", ["copy", "reverse"])
+@pytest.mark.parametrize("operation", ["copy"])
 def test_training_lengths_are_uniform_from_1_to_40(operation: Any) -> None:
     lengths = (
         small(operation, train_examples=40_000).examples("train", DATA_DIR, seed=1).lengths - 1
