@@ -109,11 +109,6 @@ def _smaller(source: str, changes: dict[str, str]) -> str:
     return source
 
 
-@pytest.mark.slow
-def test_the_first_lines_are_compiled():
-    check_the_first_lines()
-
-
 @pytest.mark.usefixtures("eager")
 def test_the_first_lines_build_compile_and_fit_a_model():
     check_the_first_lines()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -182,37 +181,3 @@ def test_readers_are_judged(call, kind, script, monkeypatch):
 def test_commands_are_judged(call, kind, script):
     frame = script("frame")
     assert frame.of_command(frame.Call(*call)).kind == kind
-
-
-def test_a_sample_of_inputs_is_answered_or_refused(script, tmp_path):
-    fuzz = script("fuzz")
-    for name, parser in fuzz.parsers().items():
-        counts = fuzz.fuzz(name, parser, tmp_path, 5.0, random.Random(1), inputs=40)
-        assert not counts.short
-        assert sum(counts.kinds.values()) > 20
-        # Samples are read, and what is damaged is not read as if nothing were.
-        assert counts.kinds["same"] + counts.kinds["told"], name
-        assert counts.kinds["refused"] + counts.kinds["told"], name
-
-
-def test_an_error_that_is_no_sentence_falls_short(script, tmp_path):
-    fuzz = script("fuzz")
-
-    def divide(content: bytes, _: Path) -> None:
-        assert 1 // (b"0" not in content)
-
-    parser = fuzz.Parser((b"1", b"20"), ("0", "1"), divide)
-    assert fuzz.fuzz("a parser", parser, tmp_path, 5.0, random.Random(0), inputs=4).short
-
-
-def test_a_sample_of_bad_lines_is_refused(script, tmp_path, monkeypatch):
-    monkeypatch.delenv("UT_TF_TRACEBACK")
-    commands = script("commands")
-    # These are refused before any file is read.
-    parsed = ("flags", "unknown")
-    lines = commands.bad_lines(tmp_path, "http://127.0.0.1:1")
-    cases = [case for case in lines if any(word in case.about for word in parsed)]
-    assert len(cases) > 700
-    for case in random.Random(0).sample(cases, 80):
-        outcome = commands.judge_line(case, tmp_path)
-        assert outcome.kind == "refused", f"{case}: {outcome.said}"

@@ -97,23 +97,6 @@ def test_command_prints_a_table_and_json(
     assert isinstance(last["flags"], list) and not last["peak_gflop_per_second"]
 
 
-@pytest.mark.parametrize(
-    ("hparams", "remedy"),
-    [("halting=basic", "halting=none"), ("recurrence=gru", "recurrence=basic")],
-)
-def test_operations_that_cannot_be_counted_are_refused(
-    benchmark: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    hparams: str,
-    remedy: str,
-) -> None:
-    # TensorFlow is already running here, with threads of its own choice.
-    monkeypatch.setattr(benchmark, "set_threads", lambda *_: None)
-    assert benchmark.main([f"--hparams={hparams}", "--dtype_policies=float32"]) == 1
-    assert remedy in capsys.readouterr().err
-
-
 DECODING = ["--vocab_size=20", "--batch_size=2", "--source_length=3", "--repetitions=1"]
 SMALL = "hidden_size=8,filter_size=8,num_heads=2,num_layers=1"
 
@@ -152,22 +135,6 @@ def test_decoding_is_measured(run, capsys):
     for row in rows:
         speed = 2 * row["length"] / row["seconds"]
         assert row["symbols_per_second"] == pytest.approx(speed, rel=0.05)
-
-
-def test_decoding_is_compared_with_ctranslate2(run, capsys):
-    pytest.importorskip("ctranslate2")
-    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--lengths=4"]
-    assert run("decode", *flags, "--beam_sizes=1") == 0
-    ours, theirs = printed(capsys)["rows"]
-    ratio = ours["symbols_per_second"] / theirs["symbols_per_second"]
-    assert ours["times_ctranslate2"] == pytest.approx(ratio, rel=0.05)
-
-
-@pytest.mark.usefixtures("eager")
-def test_lengths_are_measured(run, capsys):
-    assert run("memory", f"--hparams={SMALL},memory_size=2", "--lengths=4", "--seconds=0") == 0
-    (row,) = printed(capsys)["rows"]
-    assert row["length"] == 4 and row["ratio"] > 0
 
 
 def test_positions_halt_by_chance_after_the_given_share_of_the_steps(script, monkeypatch):
@@ -310,47 +277,3 @@ def test_peer_is_the_same_network(changes: dict[str, Any], script: Callable[[str
 
     each = smoothed_cross_entropy(expected, targets, 0.1).numpy()
     assert float(loss) == pytest.approx(each[targets != 0].mean(), rel=1e-5)
-
-
-def test_peer_trains_beside_the_library(
-    train: Any, arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("torch")
-    own = ["--peers=pytorch", "--dtype_policies=float32", "--rounds=1", "--peer_batches=1"]
-    assert train.main([*arguments, *own]) == 0
-    printed = train.json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert printed["pytorch"]["steps"] == 1 and printed["ratio"] > 0
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (["--peers=jax"], "--peers=jax"),
-        (["--peers=pytorch", "--dtype_policies=mixed_bfloat16"], "add float32"),
-        (["--peers=pytorch", "--hparams=recurrence=gru"], "recurrence=basic"),
-    ],
-)
-def test_what_peers_cannot_do_is_said(
-    train: Any,
-    arguments: list[str],
-    flags: list[str],
-    expected: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert train.main([*arguments, *flags]) == 1
-    assert expected in capsys.readouterr().err
-
-
-def test_operations_are_sorted_by_kind(script: Callable[[str], Any]) -> None:
-    operations = script("operations")
-    times = {
-        "a/transition_1/Relu:_MklNativeFusedMatMul": 5.0,
-        "gradients/b/MatMul_grad/MatMul:_MklBatchMatMulV2": 4.0,
-        "gradients/block_1/transition_norm_1/IdentityN_grad/mul:Mul": 3.0,
-        "b/self_attention_1/Select:Select": 2.0,
-        "b/Softmax_grad/mul:Mul": 1.0,
-    }
-    kinds = operations.by_kind(times, 20.0)
-    expected = {"matrix products": 9.0, "layer norms": 3.0, "dropout": 2.0, "softmax": 1.0}
-    assert {kind: kinds[kind] for kind in expected} == expected
-    assert kinds[operations.OUTSIDE] == 5.0 and sum(kinds.values()) == 20.0

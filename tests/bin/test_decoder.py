@@ -4,12 +4,10 @@ every mistake in one line.
 
 from __future__ import annotations
 
-import errno
 import functools
 import gzip
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -186,33 +184,10 @@ def test_sampling_follows_the_seed(decode, file):
     )
 
 
-def test_damaged_endless_and_empty_lines_harm_no_other(decode, tmp_path):
-    file = tmp_path / "in.txt"
-    file.write_bytes(b"\xef\xbb\xbf12\r\n" + b"7 " * 10_000 + b"\n\n34\n56")
-    status, answers, errors = decode(
-        f"--decode_from_file={file}",
-        "--decode_hparams=beam_size=1,max_length=4,max_input_length=50",
-    )
-    assert (status, len(answers)) == (0, 5)
-    file.write_text("12\n\n34\n56\n")
-    clean = decode(f"--decode_from_file={file}")[1]
-    assert [answers[number] for number in (0, 2, 3, 4)] == clean
-    (warning,) = (line for line in errors if "warning" in line)
-    assert "input 2" in warning and "max_input_length=50" in warning
-
-
 @pytest.mark.parametrize(("answers", "told"), [(["", " ", "7"], True), (["", "8", "7"], False)])
 def test_mostly_blank_answers_are_told(answers, told, capsys):
     assert list(decoder.telling_of_blanks(answers)) == answers
     assert ("blank answers: 2 of 3." in capsys.readouterr().err) == told
-
-
-def test_bytes_that_are_no_text_are_told_with_their_line(decode, stories_dir, tmp_path):
-    file = tmp_path / "in.txt"
-    file.write_bytes(b"1 Mary \xff\xfe left.\n2 Where is Mary?\n")
-    status, answers, errors = decode(f"--decode_from_file={file}", output_dir=stories_dir)
-    assert (status, len(answers)) == (0, 1)
-    assert f"warning: {file}, line 1: byte 8 is not UTF-8; it is read as U+FFFD." in errors
 
 
 def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
@@ -334,24 +309,6 @@ def test_a_reader_that_leaves_is_no_error(run_dir):
     assert done.returncode == 141, done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert "Traceback" not in done.stderr
-
-
-class Unreadable(io.BytesIO):
-    """A stream that fails after its first line."""
-
-    def __next__(self) -> bytes:
-        if self.tell():
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return super().__next__()
-
-
-@pytest.mark.parametrize("flag", ["--decode_to_file=", "--decode_interactive"])
-def test_an_input_that_fails_is_not_blamed_on_the_output(decode, tmp_path, monkeypatch, flag):
-    stdin = types.SimpleNamespace(buffer=Unreadable(b"12\n34\n"), isatty=lambda: False)
-    monkeypatch.setattr(sys, "stdin", stdin)
-    status, _, errors = decode(f"{flag}{tmp_path / 'answers'}" if flag.endswith("=") else flag)
-    assert status == 1
-    assert "standard input cannot be read" in errors[-1]
 
 
 def test_an_output_that_cannot_be_written_is_one_line(decode, file):

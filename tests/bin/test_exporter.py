@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import ut_tf
 from tests.bin.quick_commands import call_commands
 from tests.bin.tiny_runs import digits_run, translation_run
 from tests.serving import toy
@@ -53,22 +52,6 @@ def test_the_folder_is_the_last_line_and_is_written_once(run, tmp_path, capsys):
     assert exporter.main([*flags, "--version=1"]) == 1
     assert f"{folder} already exists" in capsys.readouterr().err
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-@pytest.mark.slow
-def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
-    assert (
-        exporter.main(
-            _flags(
-                run, "--signatures=score, ponder", "--version=4", f"--checkpoint_path={toy.STEP}"
-            )
-        )
-        == 0
-    )
-    assert capsys.readouterr().out == f"{run.output_dir}/export/4\n"
-    folder = run.output_dir / "export" / "4"
-    assert (folder / WARMUP_FILE).is_file()
-    assert set(json.loads((folder / SUMMARY_FILE).read_text())["signatures"]) == {"score", "ponder"}
 
 
 def test_what_the_run_does_not_have(run, tmp_path, capsys):
@@ -119,16 +102,6 @@ def test_texts_and_test_examples_become_files(tmp_path: Path, capsys: Any) -> No
     assert document["examples"][2]["id"].startswith("test-")
     assert document["examples"][0]["thoughts"][0]["parts"][0]["steps"] == 2
     assert '"ut-tf-insights"' in files[0].read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_a_saved_model_takes_the_place_of_a_run(tmp_path: Path) -> None:
-    ut_tf.save(digits_run(tmp_path / "run"), tmp_path / "model")
-    file = tmp_path / "think.json"
-    flags = [f"--model={tmp_path}/model", "--input=31", "--hparams=eval_num_steps=3"]
-    assert insights.main([*flags, f"--json={file}"]) == 0
-    (run,) = json.loads(file.read_text(encoding="utf-8"))["runs"]
-    assert (run["name"], run["checkpoint"]) == ("model", 100)
 
 
 @pytest.mark.parametrize(

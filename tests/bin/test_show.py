@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
-import shutil
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ut_tf.bin import avg_checkpoints, datagen, decoder, report, show, trainer
-from ut_tf.bin import eval as eval_command
+from ut_tf.bin import datagen, show
 from ut_tf.bin.examples.lines import example_lines
 from ut_tf.bin.examples.notes import attention_weights, changes
 from ut_tf.bin.frame.terminal import Terminal, width_of
@@ -212,7 +209,6 @@ def test_damaged_bytes_do_not_stop_it(
     assert printed.out.count("answer: ") == 2
 
 
-RUN = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "run"
 ORDER = "\x1b]0;owned\x07\x9b2J\x7f"
 ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -237,27 +233,6 @@ def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from strings(entry, (*path, key))
 
 
-def with_order(folder: Path, path: tuple[Any, ...]) -> Path:
-    """A copy of the run in which a text of the configuration ends with an order."""
-    shutil.copytree(RUN, folder)
-    file = folder / "config.json"
-    config = json.loads(file.read_text(encoding="utf-8"))
-    value = config
-    for key in path[:-1]:
-        value = value[key]
-    value[path[-1]] += ORDER
-    file.write_text(json.dumps(config), encoding="utf-8")
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("eager")
-def test_the_name_of_a_run_s_set(shown: Any, tmp_path: Path) -> None:
-    run = with_order(tmp_path / "run", ("hparams_set",))
-    written = shown(eval_command, f"--output_dir={run}", "--checkpoint=last")
-    assert "ut_algorithmic_reverse\ufffd" in written and not ORDERS.search(written)
-
-
 def test_labels_of_texts(shown: Any, tmp_path: Path) -> None:
     lines = [f"{('pos', 'neg')[i % 2]}{ORDER}\tsome text {i}\n" for i in range(60)]
     (tmp_path / "texts.tsv").write_text("".join(lines), encoding="utf-8")
@@ -265,24 +240,6 @@ def test_labels_of_texts(shown: Any, tmp_path: Path) -> None:
     source = f"--source_files={tmp_path}/texts.tsv"
     written = shown(datagen, "--problem=classify_files", source, *folders)
     assert "2 classes" in written and not ORDERS.search(written)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", strings(json.loads((RUN / "config.json").read_text())), ids=str)
-def test_every_text_of_a_configuration(shown: Any, tmp_path: Path, path: tuple[Any, ...]) -> None:
-    (tmp_path / "in.txt").write_text("3 1 2\n")
-    for number, (command, *argv) in enumerate(
-        [
-            (eval_command, "--checkpoint=last"),
-            (decoder, f"--decode_from_file={tmp_path}/in.txt"),
-            (trainer, "--train_steps=1"),
-            (trainer, "--plan"),
-            (avg_checkpoints,),
-        ]
-    ):
-        run = with_order(tmp_path / str(number), path)
-        assert not ORDERS.search(shown(command, f"--output_dir={run}", *argv)), command.COMMAND
-    assert not ORDERS.search(shown(report, str(with_order(tmp_path / "report", path))))
 
 
 Prediction = list[dict[str, Any]]

@@ -66,16 +66,6 @@ def test_flop_of_a_step_by_hand(tmp_path: Path) -> None:
     assert flop[0] == 2 * 6 * 8 * run.spec.target_vocab_size
 
 
-@pytest.mark.slow
-def test_loops_over_positions_do_not_count_as_steps(tmp_path: Path) -> None:
-    run = toy_run(tmp_path, model=UT, halting="basic", recurrent_layer="gru", mix_layers_before=1)
-    one, more = (flop_of_steps(run, encoder=e, decoder=d) for e, d in ((1.0, 1.0), (1.0, 2.0)))
-    assert flop_of_steps(run, 12, encoder=0.0, decoder=0.0) > 2 * flop_of_steps(
-        run, 6, encoder=0.0, decoder=0.0
-    )
-    assert 0.0 < more - one < one
-
-
 def test_restarts_cost_what_they_compute(tmp_path: Path) -> None:
     run = toy_run(tmp_path, "few_sums", model=UT, **NOISY)
     run = run.prepare(run.make_problem())

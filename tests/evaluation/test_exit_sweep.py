@@ -161,18 +161,6 @@ def test_ut_eval_keeps_its_work(run: Run, flags: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-def test_ut_eval_keeps_its_exit_sweep(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(THRESHOLDS, "state_difference", (1e6,))
-    flags = [f"--output_dir={run.output_dir}", "--lengths=3", "--exit_sweep=state_difference"]
-    assert eval_command.main(flags) == 0
-    kept = json.loads((run.output_dir / "exit_sweep.json").read_text())
-    assert kept["step"] == 100
-    full, at_once = kept["points"]
-    # With one step of depth the rule cannot change anything, unless its weights are others.
-    assert at_once["metrics"] == full["metrics"]
-
-
-@pytest.mark.slow
 def test_what_is_stored_is_of_one_checkpoint(run: Run, tmp_path: Path) -> None:
     flags = [f"--output_dir={run.output_dir}", f"--export_dir={tmp_path / 'e'}"]
     assert exporter.main([*flags, "--signatures=serving_default"]) == 0

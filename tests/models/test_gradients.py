@@ -23,12 +23,6 @@ LANGUAGE = ProblemSpec("none", "tokens", 0, 50)
 PAIRS = ProblemSpec("tokens", "tokens", 50, 50, shared_vocab=True)
 NO_DROPOUT: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
 POSITIONS = ("paper", "tensor2tensor", "learned", "rotary", "none")
-OTHERS: dict[str, dict[str, Any]] = {
-    "lstm": {},
-    "bytenet": {},
-    # As its paper initialises it; other embeddings are too large for its sums.
-    "convs2s": {"embedding_scale": "none", "embedding_stddev": 0.1},
-}
 
 
 def made_model(model: str, spec: ProblemSpec, sizes: dict[str, Any], **changes: Any) -> Any:

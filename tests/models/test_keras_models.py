@@ -145,11 +145,6 @@ def test_a_model_is_exported_and_reloaded(
     check_export(model, features, tmp_path)
 
 
-@pytest.mark.slow
-def test_a_fitted_model_is_exported_and_reloaded(saved: Any, tmp_path: Path) -> None:
-    check_export(saved[0], {"inputs": ids(6, 5), "targets": ids(6, 4)}, tmp_path)
-
-
 def check_export(model: Any, features: dict[str, np.ndarray], folder: Path) -> None:
     """Exports without a signature, and checks the logits of batches of two sizes and lengths."""
     model.export(folder, verbose=False)
@@ -177,7 +172,6 @@ def test_a_signature_of_the_users_own_is_kept(tmp_path: Path) -> None:
 
 
 SMALL_FILE = {"hidden_size": 8, "filter_size": 8, "num_heads": 1, "num_steps": 1}
-WEIGHTS = "model.weights.h5"
 MOST_KILOBYTES = 1_000_000
 
 

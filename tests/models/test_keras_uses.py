@@ -4,7 +4,6 @@ datasets, metrics, precision, XLA, several devices.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -121,14 +120,6 @@ def test_tensorboard_has_the_ponder_time_and_histograms(fitted: Any) -> None:
                 tags |= {value.tag for value in event.summary.value}
     assert "epoch_encoder_ponder_time" in tags
     assert any("histogram" in tag for tag in tags)
-
-
-@pytest.mark.slow
-def test_a_model_fitted_to_several_lengths_is_exported(fitted: Any, tmp_path: Path) -> None:
-    model, _, _ = fitted
-    model.export(tmp_path, verbose=False)
-    exported = tf.saved_model.load(tmp_path)
-    np.testing.assert_allclose(exported.serve(INPUTS[:3]), model(INPUTS[:3]), atol=1e-5)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from ut_tf.tables.layout import Column, SummaryLine, Table, Total
 from ut_tf.tables.layout_files import read_tables
 from ut_tf.tables.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
 from ut_tf.tables.record import ResultRecord, keep_records, read_records
-from ut_tf.tables.texts import processor_text
 
 SINGLE = Table(
     "babi",
@@ -126,23 +124,6 @@ def test_runs_of_another_length_or_warm_start_are_no_seeds_of_a_line() -> None:
     # All of the same length: nothing tells them apart.
     alike = render(SINGLE, [error(2, 1.0, 2.0, train_steps=50), error(3, 2.0, 2.0, train_steps=50)])
     assert alike.below == []
-
-
-def test_a_summary_takes_the_publication_s_figure_from_its_own_layout() -> None:
-    figure = Column("error", ("error",), digits=(1,), where={"task": "2"}, paper={"2": "0"})
-    summary = Table("readme", summary=(SummaryLine("task 2", "babi", figure),))
-    row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0, paper=None)]).rows[0]
-    assert row[-2:] == ["error 1.0", "0"]
-
-
-def test_an_unknown_number_of_cores_is_not_named() -> None:
-    record = error(2, 1.0, 2.0, processor={"model": "Some CPU", "flags": ["avx2"]})
-    assert processor_text(record) == "Some CPU (avx2)"
-
-
-def test_without_validation_no_seed_is_the_best() -> None:
-    text = as_markdown(render(SINGLE, [error(2, 9.0, None, seed=0), error(2, 1.0, 2.0, seed=1)]))
-    assert "| 2 | `ut_babi` | 2 | 1.0 |  | 5.0 ± 5.7 | 0 |" in text
 
 
 def test_cells_of_two_figures_need_both_and_show_the_interval_of_the_last() -> None:
@@ -349,16 +330,6 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
     assert text.endswith("| 18.9 | 273 of 1,000 | 25.4 |")
 
 
-def test_other_questions_of_several_tasks_are_counted_together() -> None:
-    record = error_of(17, 5.0, exchange_words=True)
-    overlap = exchanges(record, test={1: (900, 1000), 2: (0, 1000)})
-    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,), others="error")
-    header, _, line = as_markdown(render(table, [record], {overlap.key: overlap})).splitlines()[:3]
-    # 100 mistakes among 1,100 questions. Were they in task 1, the mean over both would be 50 %.
-    assert header.endswith("| known test questions | error on the others together |")
-    assert line.endswith("| 900 of 2,000 | at most 9.1 |")
-
-
 def test_without_columns_a_note_counts_them_by_task() -> None:
     record = error_of(17, 18.9, simulated_tasks=17)
     overlap = Overlap.of(
@@ -401,9 +372,3 @@ def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "overlap.json").write_text(text)
     with pytest.raises(UserError, match=r"overlap\.json cannot be read"):
         read_overlaps(tmp_path)
-
-
-def test_an_overlap_is_read_as_it_was_written(tmp_path: Path) -> None:
-    overlap = exchanges(error_of(4, 0.0, exchange_words=True), test={4: (1000, 1000)})
-    (tmp_path / "overlap.json").write_text(json.dumps([overlap.to_json()]))
-    assert read_overlaps(tmp_path) == {overlap.key: overlap}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
 
 from tests.bin.stub_runs import evaluate, stub_run
@@ -41,19 +38,6 @@ def test_validation_chooses_the_best_seed_and_not_the_test_data(run_report, runs
     best, mean = ours(run_report())
     assert best[1:4] == ["`ut_algorithmic`", "best of 3", "0.70/0.20"]
     assert mean[2:4] == ["mean of 3", "0.80 ± 0.10/0.30 ± 0.10"]
-
-
-def test_an_error_is_best_where_it_is_lowest(run_report, runs):
-    for seed, error in enumerate([3.0, 1.0]):
-        evaluate(
-            stub_run(runs / str(seed), "babi_qa", seed=seed),
-            {"mean_error": error, "failed_tasks": 2.0 * error},
-            error,
-            "min",
-        )
-    best, mean = ours(run_report(), "1")
-    assert best[4] == "1.00 (2)"
-    assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"
 
 
 def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run_report, runs):
@@ -188,25 +172,6 @@ def test_another_checkpoint_than_the_best_has_a_mark(run_report, runs):
     assert "‡ step-00000050 checkpoint instead of best" in text
 
 
-def test_a_figure_made_from_an_error_is_named_accuracy(run_report, runs):
-    evaluate(
-        stub_run(runs / "a", "lambada_rc", "ut_tiny"),
-        {"error": 40.0},
-        intervals={"error": [30.0, 45.0]},
-    )
-    lines = [
-        line
-        for line in csv.DictReader(io.StringIO(run_report("--format=csv")))
-        if line["source"] == "ut_tiny"
-    ]
-    found = {(line["measure"], line["statistic"]): float(line["value"]) for line in lines}
-    expected = {"best": 0.6, "low": 0.55, "high": 0.7, "mean": 0.6}
-    assert found == {
-        ("accuracy", statistic): pytest.approx(value) for statistic, value in expected.items()
-    }
-    assert {line["problems"] for line in lines} == {"1 of 1"}
-
-
 def test_errors_by_task_are_a_table_for_each_setting_that_has_runs(run_report, runs):
     evaluate(stub_run(runs / "a", "babi_qa_task1_1k"), {"error": 3.0})
     evaluate(
@@ -218,11 +183,6 @@ def test_errors_by_task_are_a_table_for_each_setting_that_has_runs(run_report, r
     ]
     assert [{cell.strip() for cell in row} for row in settings] == [{"10k joint"}, {"1k single"}]
     assert max(map(len, section.splitlines())) <= 120
-
-
-def test_a_metric_of_an_unknown_kind_is_told_all_the_same(run_report, runs):
-    evaluate(stub_run(runs / "a", "sort_digits", "ut_tiny"), {"wer": 0.25})
-    assert "| wer " in run_report()
 
 
 def test_two_runs_with_one_seed_are_not_two_seeds(run_report, runs):
@@ -251,15 +211,6 @@ def test_agreement_and_reading_comprehension_turn_errors_into_accuracies(run_rep
     assert ours(text, "2")[0][6] == "0.750 [0.600, 0.800]†"
     assert ours(text, "2")[0][9] == "0.980†"
     assert "† the verb's number is asked, not ranked" in text
-
-
-def test_a_split_that_has_a_column_of_its_own_fills_that_column(run_report, runs):
-    folder = stub_run(runs / "a", "lambada_lm", "ut_tiny")
-    evaluate(folder, {"target/perplexity": 140.0, "target/accuracy": 0.19})
-    evaluate(folder, {"target/perplexity": 130.0, "target/accuracy": 0.21}, split="validation")
-    assert ours(run_report(), "3") == [
-        ["UT", "`ut_tiny`", "1", "-", "130 (0.21)", "140 (0.19)", "-", "-", "-"]
-    ]
 
 
 def test_translation_of_other_text_stands_below_table_7_with_its_signature(run_report, runs):
@@ -323,22 +274,4 @@ def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run_report, run
         "3",
         "-",
         "simulated; trained on babi_qa_task1_10k",
-    ]
-
-
-def test_what_was_evaluated_deeper_than_trained_is_a_row_of_its_own(run_report, runs):
-    folder = evaluate(stub_run(runs / "a", "babi_qa_task1_10k"), {"error": 1.0})
-    evaluate(folder, {"error": 0.0}, hparams="eval_num_steps=8")
-    evaluate(folder, {"error": 0.5}, hparams="eval_num_steps=8")
-    assert ours(run_report(), "1") == [
-        ["UT", "`ut_babi`", "1", "1.00 (0) (1 of 20 tasks)", "-", "-", "-"],
-        [
-            "UT",
-            "`ut_babi, used with eval_num_steps=8`",
-            "1",
-            "0.50 (0) (1 of 20 tasks)",
-            "-",
-            "-",
-            "-",
-        ],
     ]

@@ -106,11 +106,6 @@ def test_words_without_dashes_and_flags_given_several_times():
     assert "  <runs> ...\n      Which. (required)" in flags.help_page("About x.", WORDS)
 
 
-def test_two_parsings_share_nothing():
-    assert _parse("--problem=a", "--train_steps=3").train_steps == 3
-    assert _parse("--problem=a").train_steps == 10
-
-
 @pytest.mark.parametrize("spelling", ["--help", "-h", "-help", "--helpfull"])
 def test_help_lists_our_flags_in_groups_with_defaults(spelling):
     with pytest.raises(HelpAsked) as caught:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from dataclasses import dataclass
-
 import pytest
 
 from ut_tf import registry
-from ut_tf.bin.frame import hyperparameter_help
 from ut_tf.bin.frame.flag_values import made_for_others
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.registry_page import registry_page
-from ut_tf.config import LSTMConfig
 from ut_tf.hparams.first_sets import first_sets
 from ut_tf.problems.catalogue import PROBLEMS
 
@@ -110,38 +104,6 @@ def test_a_hyperparameter_is_found_by_its_name_or_words_of_it() -> None:
     assert "filter_size" not in registry_page("lte")
     with pytest.raises(FlagError, match="did you mean optimizer"):
         registry_page("optimiser")
-
-
-def test_the_models_of_a_hyperparameter_have_what_is_said_of_it() -> None:
-    fields = registry_page("position").partition("\nHyperparameter (")[2].split("\n\n")[0]
-    of_convs2s, of_others = re.sub(r"\s+", " ", fields).split(" position ")[1:]
-    assert of_convs2s.endswith("; none; default: paper; of convs2s")
-    assert "rotary" in of_others and "convs2s" not in of_others
-    assert "; not with halting=none; " in " ".join(registry_page("act_max_steps").split())
-
-
-def test_a_user_s_hyperparameters_need_neither_text_nor_source(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    @dataclass(frozen=True)
-    class GateConfig(LSTMConfig):
-        gate_name: str = "plain"
-        """What the gate is called."""
-        gate_sizes: tuple[int, ...] = (1, 2)
-        gate_slope: float = 0.5
-
-    monkeypatch.setattr(hyperparameter_help, "config_class", lambda _: GateConfig)
-    rows = dict(hyperparameter_help.hyperparameter_help())
-    assert rows["gate_name"] == "What the gate is called; text; default: plain"
-    assert rows["gate_sizes"] == "whole number, several with + between them; default: 1+2"
-    assert rows["gate_slope"] == "number; default: 0.5"
-    monkeypatch.setattr(inspect, "getsource", _unreadable)
-    rows = dict(hyperparameter_help.hyperparameter_help())
-    assert rows["gate_name"] == "text; default: plain"
-
-
-def _unreadable(_: type) -> str:
-    raise OSError("could not find class definition")
 
 
 @pytest.mark.parametrize("kind", ["models", "sets", "problems"])
