@@ -224,13 +224,6 @@ def shown(capfd: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
-def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The keys that lead to each text in a value of JSON."""
-    if isinstance(value, str):
-        yield path
-    entries = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
-    for key, entry in entries:
-        yield from strings(entry, (*path, key))
 
 
 def test_labels_of_texts(shown: Any, tmp_path: Path) -> None:
