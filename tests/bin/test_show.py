@@ -6,7 +6,7 @@ import base64
 import io
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,8 +222,6 @@ def shown(capfd: pytest.CaptureFixture[str]) -> Any:
         return "".join(capfd.readouterr())
 
     return call
-
-
 
 
 def test_labels_of_texts(shown: Any, tmp_path: Path) -> None:

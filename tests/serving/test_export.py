@@ -109,17 +109,7 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
     assert_close(answer["scores"], scores, 1e-4)
 
 
-def test_one_hypothesis_has_no_axis_of_its_own(tmp_path):
-    greedy = Exported(tmp_path, "letters", GREEDY, "halting=none,num_steps=1", **ALONE)
-    assert list(greedy.loaded.signatures) == ["serving_default"]
-    texts = BATCHES[2]
-    outputs, scores = greedy.decoded(texts, GREEDY)
-    answer = greedy.loaded.ask("serving_default", inputs=texts)
-    np.testing.assert_array_equal(answer["outputs"], outputs[:, 0])
-    assert_close(answer["scores"], scores[:, 0], 1e-4)
-    assert len(set(answer["outputs"])) > 1
-
-
+@pytest.mark.slow
 def test_samples_differ_from_request_to_request(tmp_path):
     sampling = Exported(tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", **ALONE)
     answers = [
