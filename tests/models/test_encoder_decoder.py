@@ -226,10 +226,9 @@ def _influence(model: Any, position: int) -> np.ndarray:
     [
         *((form, SPEC, "copy") for form in ("basic", "global", "pondernet")),
         ("global", LANGUAGE, "copy"),
-        ("basic", SPEC, "transform"),
         *(
             pytest.param(form, SPEC, "transform", marks=pytest.mark.slow)
-            for form in ("accumulated", "global", "random")
+            for form in ("basic", "global")
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else f"inputs={value.inputs}",

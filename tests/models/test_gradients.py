@@ -22,7 +22,7 @@ SYMBOLS = np.random.default_rng(0).integers(2, 50, (4, 12)).astype(np.int32)
 LANGUAGE = ProblemSpec("none", "tokens", 0, 50)
 PAIRS = ProblemSpec("tokens", "tokens", 50, 50, shared_vocab=True)
 NO_DROPOUT: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
-POSITIONS = ("paper", "tensor2tensor", "learned", "rotary", "none")
+POSITIONS = ("paper", "rotary", "none")
 
 
 def made_model(model: str, spec: ProblemSpec, sizes: dict[str, Any], **changes: Any) -> Any:

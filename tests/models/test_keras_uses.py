@@ -132,6 +132,7 @@ def mixed() -> keras.Model:
         keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.slow
 def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights(mixed: keras.Model) -> None:
     # What a loop carries has to keep its dtype only where the loop is part of a graph.
     assert np.isfinite(tf.function(mixed, autograph=False)(INPUTS)).all()

@@ -115,7 +115,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tracked: Tracked) -> Itera
             "ut_tf.training.trackers.importlib.util.find_spec", lambda _name: SimpleNamespace()
         )
         with eager_functions():
-            train(run, 10, log_frequency=5, tracker="wandb")
+            train(run, 2, log_frequency=1, tracker="wandb")
         yield run
 
 
@@ -202,7 +202,7 @@ def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
         step: values["train/loss"] for step, values in tracked.logged if "train/loss" in values
     }
     assert losses == {line["step"]: line["loss"] for line in lines(trained, "train")}
-    assert [step for step, values in tracked.logged if "eval/loss" in values] == [10]
+    assert [step for step, values in tracked.logged if "eval/loss" in values] == [2]
     assert tracked.finished == 1
     make_tracker("wandb", trained)
     assert tracked.begun[-1]["id"] == "new"

@@ -115,6 +115,7 @@ def test_steps_are_as_many_as_rows() -> None:
     np.testing.assert_array_equal(details.encoder.ponder_times[:, 0], [6.0, 3.0, 4.0])
 
 
+@pytest.mark.slow
 @BOTH
 def test_dropout_is_of_training_alone_and_follows_the_seed(kind: Any) -> None:
     features = {"inputs": INPUTS, "targets": TARGETS}

@@ -144,7 +144,13 @@ def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> Non
     assert len(model.losses) == 1
 
 
-@pytest.mark.parametrize("field", OWN)
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("recurrence", "halting"),
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("position", "transition")),
+    ],
+)
 def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], field: str) -> None:
     changes: dict[str, Any] = {"halting": "basic", "act_max_steps": 3, field: own_names[field]}
     check_decoding(random_model(**changes))

@@ -264,12 +264,3 @@ def test_what_reads_halted_positions_computes_all(changes: dict[str, Any]) -> No
     assert not can_skip_halted(recurrence.recurrent_step, recurrence.halting_unit)
     with pytest.raises(UserError, match="halting_compute=compact needs"):
         make_recurrence(Config(**config, halting_compute="compact"))
-
-
-def test_xla_computes_all_positions() -> None:
-    recurrence = make_recurrence(Config(**SMALL_MODEL, halting="basic"))
-    states, mask = tf.random.normal([2, 3, 8], seed=1), tf.ones([2, 3])
-    context = BlockContext(bias=padding_bias(mask))
-    run = tf.function(lambda: recurrence(states, mask, None, context)[0], autograph=False)
-    compiled = tf.function(run.python_function, autograph=False, jit_compile=True)
-    assert_close(compiled(), run(), 1e-5)

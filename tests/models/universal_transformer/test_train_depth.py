@@ -250,10 +250,9 @@ def test_calls_without_an_update_draw_by_themselves() -> None:
     assert len(times) > 2 and min(times) >= 1 and max(times) <= MAX_STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(
-    ("replicas", "accumulate"), [(2, 1), pytest.param(1, 2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("replicas", "accumulate"), [(2, 1), (1, 2)])
 def test_replicas_and_accumulated_batches_draw_the_same(
     replicas: int, accumulate: int, tmp_path: Path
 ) -> None:
@@ -354,7 +353,10 @@ def test_noise_in_training_is_that_of_the_update() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "changes"),
-    [(SPEC, {"halting": "basic", "act_max_steps": 3}), (LANGUAGE, {"mix_layers_before": 1})],
+    [
+        pytest.param(SPEC, {"halting": "basic", "act_max_steps": 3}, marks=pytest.mark.slow),
+        (LANGUAGE, {"mix_layers_before": 1}),
+    ],
 )
 def test_drawn_states_are_decoded_with_a_cache(spec: ProblemSpec, changes: dict[str, Any]) -> None:
     model = random_model(**{**NOISE, "spec": spec}, **changes, eval_noise_seed=3)
