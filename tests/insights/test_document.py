@@ -298,7 +298,6 @@ def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
     assert document["runs"][0]["name"] != document["runs"][1]["name"]
     assert (second["parts"][0]["steps"], texts(first["parts"][0])) == (4, texts(second["parts"][0]))
     names = {
-        "eval_num_steps=6": ["run (4 steps)", "run (6 steps)"],
         "eval_exit=acceleration": ["run (eval_exit=none)", "run (eval_exit=acceleration)"],
         "": ["run (1)", "run (2)"],
     }
