@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 # A command that fails in a test shows where.
 os.environ.setdefault("UT_TF_TRACEBACK", "1")
+# Processes that tests start would each compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # XLA's optimisations take longer than what the tests compute.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
