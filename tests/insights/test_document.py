@@ -269,6 +269,7 @@ def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None
     assert len(part["q_halt"]) == len(part["residual"]) == 3
 
 
+@pytest.mark.slow
 def test_a_problem_without_a_text_form_is_shown_as_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

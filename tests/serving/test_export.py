@@ -194,6 +194,7 @@ def test_classes_come_with_their_probabilities(questions):
     assert json.loads((questions.folder / SUMMARY_FILE).read_text())["classes"] == list(toy.ANSWERS)
 
 
+@pytest.mark.slow
 def test_a_language_model_is_served_by_its_scores_and_goes_on_from_texts(tmp_path):
     language = Exported(tmp_path, "letter_language", hparams="halting=none", warmup=False)
     targets = ["abc", "ja"]
