@@ -18,7 +18,6 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("UT_TF_TRACEBACK", "1")
 # Processes that tests start would each compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 # XLA's optimisations take longer than what the tests compute.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
@@ -26,6 +25,7 @@ import pytest
 
 from tests.browser import browser, tab  # noqa: F401
 
+sys.dont_write_bytecode = False
 LOGICAL_DEVICES = 8
 # Temporary files lie in memory where it has room: runs wait for the disk at each checkpoint.
 MEMORY, ROOM = "/dev/shm", 4 * 2**30

@@ -70,7 +70,7 @@ def test_texts_and_scores_are_those_of_the_mean_probabilities(language, call, tm
     # Of the empty line the end alone is scored: its probability is the mean.
     assert np.exp(scores[2][1]) == pytest.approx(np.exp([scores[0][1], scores[1][1]]).mean(), 1e-4)
     np.testing.assert_allclose(scores[3], scores[0], atol=1e-5)
-    options = (f"--prompt_file={lines}", "--decode_hparams=beam_size=2,n_best=2,extra_length=3")
+    options = (f"--prompt_file={lines}", "--decode_hparams=beam_size=2,n_best=2,extra_length=1")
     alone, twice = (call(decoder, runs, *options) for runs in ([first], [first, first]))
     assert twice == alone
 
