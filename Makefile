@@ -7,7 +7,9 @@ PYTEST_FLAGS ?= -n auto --maxprocesses=4 --dist=worksteal
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
 # `make PYTHON=/path/to/python demo` takes that one; otherwise the first of these that is new enough and not too new.
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell $(name) -c '$(SUPPORTED)' 2>/dev/null && echo $(name))))
+ifndef PYTHON
+PYTHON = $(eval PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell $(name) -c '$(SUPPORTED)' 2>/dev/null && echo $(name)))))$(PYTHON)
+endif
 
 DEMO_TRAINER := ut-trainer --problem=babi_sim --problem_args=supporting_facts=1+2,story_length=8 --hparams_set=ut_demo \
 	--output_dir=demo/run --data_dir=demo/data --tmp_dir=demo/downloads
@@ -169,6 +171,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml setup.py
+	@echo 'Installing TensorFlow and what else ut-tf needs, 2.8 GB: 2 to 4 minutes.'
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 

@@ -131,7 +131,7 @@ class _Show:
         if self.reads_stories:
             return (
                 'Type facts, one a line, then a question that ends with "?".\n'
-                "An empty line begins a new story; words that the model does not know are told.\n"
+                "An empty line begins a new story; words that the model does not know are named.\n"
                 f"{_COMMANDS}"
             )
         return f"Type {self._thinker.hint}.\nEach line is answered at once.\n{_COMMANDS}"

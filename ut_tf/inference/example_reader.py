@@ -84,7 +84,8 @@ class ExampleReader:
             )
         if len(parts) != len(fields):
             raise UserError(
-                f"an example of {len(parts)} texts, expected {len(fields)}: {', '.join(fields)}."
+                f"expected {len(fields)} texts for an example ({', '.join(fields)}), each on its own;"
+                f" got {len(parts)}."
             )
         return tuple(self._text(*pair) for pair in zip(parts, fields, strict=True))
 

@@ -269,8 +269,9 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             raise UserError(
                 f"a {type(self).__name__} with inputs={self.spec.inputs!r} and"
                 f" targets={self.spec.targets!r} lacks the feature"
-                f" {' and '.join(map(repr, missing))}: call it with a dictionary of"
-                f" {' and '.join(names)}."
+                f" {' and the feature '.join(map(repr, missing))}: call it with a dictionary of"
+                f" {' and '.join(names)}"
+                f"{'; to have targets written, call its generate' if self.has_decoder else ''}."
             )
         return dict(features)
 
