@@ -147,9 +147,9 @@ FEWER = {"keras.md": {"[128, 8]": "[32, 8]"}}
 
 
 @pytest.mark.parametrize(
-    # The page about Keras takes a minute; tests/models/test_keras_uses.py does what it shows.
+    # The longest ones run below, among the slow tests.
     "page",
-    [page for page in WITH_PYTHON if page.name != "keras.md"],
+    [page for page in WITH_PYTHON if page.name not in ("keras.md", "halting.md")],
     ids=lambda page: page.name,
 )
 @pytest.mark.usefixtures("eager")

@@ -32,6 +32,7 @@ from ut_tf.storage.checkpoints import CheckpointStore
 pytestmark = pytest.mark.usefixtures("eager")
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_at_full_depth_and_under_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

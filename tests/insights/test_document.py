@@ -202,6 +202,7 @@ def test_a_language_model(tmp_path: Path) -> None:
     assert thought["correct"] is None
 
 
+@pytest.mark.slow
 def test_cells_of_a_board_are_answered_one_by_one(tmp_path: Path) -> None:
     run = ut_tf.Run.create(
         "sudoku_4x4",

@@ -50,7 +50,13 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
 PUZZLES = ["1... ..3. .4.. ...2", "..4. 4231 .... 3..2", "1.......2......."]
 
 
-@pytest.mark.parametrize(("kind", "changes"), MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.slow] * ("neural_gpu" in name))
+        for name, case in MODELS.items()
+    ],
+)
 def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any]) -> None:
     # How far an answer changes depends on the weights.
     model = random_model(kind, spec=ALIGNED, first_seed=0, **changes)

@@ -86,6 +86,7 @@ def test_early_stopping_ends_fit_and_the_ponder_time_is_in_the_history(fitted: A
     assert history.history["val_encoder_ponder_time"][-1] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_predictions_do_not_count_in_the_ponder_time(fitted: Any) -> None:
     model, _, _ = fitted
     evaluated = model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)
@@ -94,6 +95,7 @@ def test_predictions_do_not_count_in_the_ponder_time(fitted: Any) -> None:
     assert shown == pytest.approx(evaluated)
 
 
+@pytest.mark.slow
 def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
     model, history, folder = fitted
     loaded = keras.models.load_model(folder / "best.keras")
@@ -103,6 +105,7 @@ def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
     assert not any("ponder" in weight.path for weight in model.weights)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_is_continued_from_the_backup(fitted: Any) -> None:
     _, _, folder = fitted
     again = compiled(make_model(), run_eagerly=True)
@@ -111,6 +114,7 @@ def test_an_interrupted_fit_is_continued_from_the_backup(fitted: Any) -> None:
     assert history.epoch == [2]
 
 
+@pytest.mark.slow
 def test_tensorboard_has_the_ponder_time_and_histograms(fitted: Any) -> None:
     _, _, folder = fitted
     tags = set()

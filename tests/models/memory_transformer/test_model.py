@@ -247,13 +247,8 @@ LANGUAGES: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "length"),
-    [
-        pytest.param(*case, id=name, marks=pytest.mark.slow if "rotary" in name else ())
-        for name, case in LANGUAGES.items()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("changes", "length"), LANGUAGES.values(), ids=LANGUAGES)
 @pytest.mark.usefixtures("eager")
 def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
     changes: dict[str, Any], length: int

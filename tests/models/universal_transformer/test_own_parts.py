@@ -147,8 +147,8 @@ def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     "field",
     [
-        *("recurrence", "halting"),
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("position", "transition")),
+        "recurrence",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in OWN if x != "recurrence"),
     ],
 )
 def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], field: str) -> None:
@@ -182,6 +182,7 @@ def check_decoding(model: Any) -> None:
         assert_close(logits[counted], whole[:, index][counted], 3e-5)
 
 
+@pytest.mark.slow
 def test_an_own_cell_s_memory_goes_with_a_depth_per_example(own_names: dict[str, str]) -> None:
     model = random_model(recurrence=own_names["recurrence"], steps_per_position=1.0)
     together, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
