@@ -126,8 +126,8 @@ def test_short_examples_are_padded_and_long_ones_told() -> None:
     np.testing.assert_array_equal(answers[0], answers[2])
     (alone,) = _refill()([{"inputs": np.pad(short, (0, LENGTH - 2))}])
     np.testing.assert_array_equal(answers[1], alone.outputs["logits"])
-    with pytest.raises(UserError, match=r"example 1: 'inputs' has the shape \(7,\).* `length`"):
-        list(_refill()([first, {"inputs": long}]))
+    with pytest.raises(UserError, match=r"example 4: 'inputs' has the shape \(7,\).* `length`"):
+        list(_refill()([first] * 4 + [{"inputs": long}]))
     roomy = Refill(_model("basic"), slots=2, length=LENGTH + 1)
     assert len(list(roomy([first, {"inputs": long}]))) == 2
 
@@ -135,18 +135,38 @@ def test_short_examples_are_padded_and_long_ones_told() -> None:
 def test_texts_are_answered_as_the_translator_answers_them(tmp_path: Path) -> None:
     run = toy.untrained_run(tmp_path, "letter_questions", "act_max_steps=5,act_epsilon=0.01")
     model, codec = toy.restored(run), run.text_codec()
-    examples = [("abc", "d"), ("", ""), ("jihg", "ab"), ("a", "b"), ("cdefgh", "")]
+    examples = [("", ""), ("abc", "d"), ("jihg", "ab"), ("a", "b"), ("cdefgh", "")]
     expected = [best[0] for best in Translator(model, codec).translate(examples)]
-    found = {one.number: one for one in Refill(model, 2, codec=codec, length=8)(examples)}
+    # The first ones are blank, or shorter than those beside them.
+    found = {one.number: one for one in Refill(model, 3, codec=codec)(examples)}
     assert [found[number].outputs["text"] for number in range(5)] == [one.text for one in expected]
     assert len({one.text for one in expected}) > 1
     scores = [float(found[number].outputs["score"]) for number in range(5)]
     assert scores == pytest.approx([one.score for one in expected], abs=1e-5)
-    with pytest.raises(UserError, match=r"example 1: 'inputs' has .* room for \(2,\)"):
-        list(Refill(model, 2, codec=codec)([("a", "b"), ("abc", "d")]))
+    with pytest.raises(UserError, match=r"example 2: 'inputs' has .* room for \(2,\)"):
+        list(Refill(model, 2, codec=codec)([("", ""), ("a", "b"), ("abc", "d")]))
+    assert [one.steps > 0 for one in Refill(model, 2, codec=codec)([("", "")])] == [True]
 
 
-def test_a_model_that_decodes_is_refused() -> None:
+def test_features_without_positions_keep_their_shape() -> None:
+    ids, other = np.full([3], 4, np.int32), np.array([1.0, 2.0], np.float32)
+
+    def outputs(logits: Any, details: Any, features: dict[str, Any]) -> dict[str, Any]:
+        del logits, details
+        return features
+
+    refill = Refill(_model("basic"), slots=2, outputs=outputs, length=LENGTH)
+    ((_, found, _),) = refill([{"inputs": ids, "other": other}])
+    np.testing.assert_array_equal(found["inputs"], [4, 4, 4, 0, 0, 0])
+    np.testing.assert_array_equal(found["other"], other)
+
+
+def test_a_model_that_decodes_or_chooses_is_refused() -> None:
+    keras.utils.set_random_seed(1)
+    noise = {"initial_state": "noise", "input_injection": "add"}
+    several = random_model(spec=ALIGNED, eval_restarts=2, **noise)
+    with pytest.raises(UserError, match=r"eval_restarts=2 chooses .* set it to 1"):
+        Refill(several)
     for model in (random_model(spec=SPEC), random_transformer()):
         with pytest.raises(UserError, match=r"answers from its encoder.* with whole batches"):
             Refill(model)

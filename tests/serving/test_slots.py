@@ -19,7 +19,7 @@ from ut_tf.inference.batches import MOST_POSITIONS
 from ut_tf.run import Run
 from ut_tf.serving.batching import Batcher
 from ut_tf.serving.export import export_run
-from ut_tf.serving.rest_messages import Columns
+from ut_tf.serving.rest_messages import Columns, Outputs
 from ut_tf.serving.served_model import ServedModel
 from ut_tf.serving.slots import Rows, Slots
 
@@ -57,6 +57,11 @@ class Stepping(PythonModel):
     def slots(self, signature: str) -> Slots | None:
         return Slots(start, self.step) if signature == "serving_default" else None
 
+    def answer(self, signature: str, columns: Columns) -> Outputs:
+        if columns["inputs"]:
+            return super().answer(signature, columns)
+        return {name: np.zeros([0], object) for name in ("outputs", "error", "warning")}
+
     def step(self, rows: Rows) -> Rows:
         if self.gate is not None:
             assert self.gate.wait(20)
@@ -91,6 +96,23 @@ def test_room_is_bounded_by_positions_and_given_up_examples_leave() -> None:
     slots.drop(lambda key: key == 1)
     assert slots.held == [2]
     assert [key for _ in range(2) for key, _ in slots.advance()] == [2]
+
+
+def test_a_long_text_slows_those_after_it_for_few_steps() -> None:
+    widths = []
+
+    def recorded(rows: Rows) -> Rows:
+        widths.append(rows["ids"].shape[1])
+        return step(rows)
+
+    slots = Slots(start, recorded)
+    slots.add([0], {"inputs": [b"x" + b"a" * 4000]})
+    for turn in range(1, 30):
+        if slots.room(32):
+            slots.add([turn], {"inputs": [b"xxa"]})
+        slots.advance()
+    # One began beside it, and leaves before the others begin.
+    assert widths == [4001] * 2 + [3] * 27
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +176,28 @@ def test_requests_share_steps_and_each_has_its_answer() -> None:
         assert (status, len(reply["predictions"])) == (200, 80)
 
 
-def test_a_failing_example_spoils_no_other_and_the_deadline_holds() -> None:
+def test_an_empty_request_beside_others_is_answered_apart() -> None:
+    gate = threading.Event()
+    model = Stepping(gate)
+    with served(model) as server, ThreadPoolExecutor(4) as pool:
+        bodies: list[Any] = [{"inputs": texts} for texts in (["xx"], [], ["xxx"], [])]
+        replies = [pool.submit(post, server, body) for body in bodies]
+        gate.set()
+        answers = [reply.result()[1]["outputs"]["outputs"] for reply in replies]
+        assert answers == [["XX"], [], ["XXX"], []]
+    # None of those with steps was answered whole.
+    assert model.calls == [] and sum(model.rows) == 5
+
+
+def test_a_failing_example_spoils_no_other_is_told_once_and_the_deadline_holds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with served(Stepping()) as server, ThreadPoolExecutor(4) as pool:
-        replies = [pool.submit(post, server, {"instances": [t]}) for t in ("xxx", "fail!", "xx")]
-        assert [reply.result()[0] for reply in replies] == [200, 200, 200]
+        for texts in (["xxx", "fail!", "xx"], ["fail!"]):
+            replies = [pool.submit(post, server, {"instances": [text]}) for text in texts]
+            assert [reply.result()[0] for reply in replies] == [200] * len(texts)
+    told = "version 3, signature serving_default: recurrent steps failed (FloatingPointError: not a"
+    assert capsys.readouterr().err.count(told) == 1
     gate = threading.Event()
     with served(Stepping(gate), batcher=Batcher(timeout=0.2)) as server:
         assert post(server, {"instances": ["xx"]})[0] == 504

@@ -12,12 +12,14 @@ from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.method import EvaluationMethod
 from ut_tf.evaluation.methods.batches import PredictionMethod
 from ut_tf.inference.refill import Refill
+from ut_tf.metrics.sums import COMPUTING
 
 
 def measure_in_slots(
     method: EvaluationMethod, evaluation_set: EvaluationSet, with_intervals: bool
 ) -> Measurement:
-    """Measures a set as ``method.measure`` does, in as many slots as its context says.
+    """Measures a set as ``method.measure`` does, in as many slots as its context says, but for the
+    share of full depth that was computed: it is that of whole batches.
 
     Raises:
       UserError: the model cannot refill, or the method judges something else than one call of it.
@@ -33,7 +35,9 @@ def measure_in_slots(
     length = max(batch["inputs"].shape[1] for batch in batches)
     refill = Refill(model, slots, outputs=method.judged, length=length)
     done = sorted(refill(_examples(batches)), key=lambda one: one.number)
-    judged = {name: np.stack([one.outputs[name] for one in done]) for name in done[0].outputs}
+    left_out = COMPUTING["compute_share"].sums
+    names = [name for name in done[0].outputs if name not in left_out]
+    judged = {name: np.stack([one.outputs[name] for one in done]) for name in names}
     alone = [name for name, value in batches[0].items() if value.shape.rank == 1]
     features = {name: tf.concat([batch[name] for batch in batches], 0) for name in alone}
     real = features["weight"] > 0

@@ -16,7 +16,7 @@ by its halting form or exit rule, in the order in which they are ready.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +73,8 @@ class Refill:
         log-probability.
       codec: text form of the model's problem, with which examples are texts, as of
         ``Translator.translate``; None: they are arrays.
-      length: positions that an example has room for; padding of 0 fills them up. 0: as many as the
-        first has.
+      length: positions that an example has room for, where the first `slots` examples have no more;
+        padding of 0 fills them up.
 
     Raises:
       UserError: the model decodes, chooses among restarts, or its depth cannot be cut
@@ -117,16 +117,17 @@ class Refill:
         Raises:
           UserError: an example is longer than there is room for, or cannot be read.
         """
-        arriving = enumerate(examples if self._codec is None else self._read(examples))
+        numbered = enumerate(examples if self._codec is None else self._read(examples))
+        first = list(islice(numbered, self.slots))
+        arriving = chain(first, numbered)
         held = [-1] * self.slots
-        rows: dict[str, Any] = {}
+        rows = self._zeros([example for _, example in first])
         progress: Any = None
         while True:
             # A slot that nothing has taken begins again and again what it held.
             fresh = [number < 0 for number in held]
             free = [slot for slot, is_free in enumerate(fresh) if is_free]
             for slot, (number, example) in zip(free, arriving, strict=False):
-                rows = rows or {name: self._zeros(value) for name, value in example.items()}
                 for name, value in example.items():
                     _put(number, name, value, rows[name][slot : slot + 1])
                 held[slot] = number
@@ -163,24 +164,32 @@ class Refill:
                     warn(f"{where} {row.warning}.")
                 yield {"inputs": row.example.inputs, _BLANK: np.bool_(row.blank)}
 
-    def _zeros(self, value: Any) -> Any:
-        value = np.asarray(value)
-        shape = value.shape and (max(self._length, value.shape[0]), *value.shape[1:])
-        return np.zeros([self.slots, *shape], value.dtype)
+    def _zeros(self, first: list[dict[str, Any]]) -> dict[str, Any]:
+        """Rows of the features, with room for the first examples; those with a value at each
+        position have one at `length` of them.
+        """
+        rows: dict[str, Any] = {}
+        length = max([self._length, 1, *(len(example["inputs"]) for example in first)])
+        for name, value in (first[0] if first else {}).items():
+            value = np.asarray(value)
+            of_positions = value.ndim and len(value) == len(first[0]["inputs"])
+            shape = (length, *value.shape[1:]) if of_positions else value.shape
+            rows[name] = np.zeros([self.slots, *shape], value.dtype)
+        return rows
 
 
 def _check_model(model: Any) -> None:
+    restarts = getattr(getattr(model, "network", None), "eval_restarts", 1)
+    if restarts > 1:
+        raise UserError(
+            f"eval_restarts={restarts} chooses among whole answers, and batches that refill have"
+            " each alone: set it to 1, or call the model with whole batches."
+        )
     if not can_refill(model):
         raise UserError(
             "batches refill where a Universal Transformer answers from its encoder, without"
             " recurrence=dwa, position_shift, steps_per_position and random halting: call the"
             " model with whole batches."
-        )
-    if model.network.eval_restarts > 1:
-        raise UserError(
-            f"eval_restarts={model.network.eval_restarts} chooses among whole answers, and"
-            " batches that refill have each alone: set it to 1, or call the model with whole"
-            " batches."
         )
 
 

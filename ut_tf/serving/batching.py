@@ -19,6 +19,7 @@ from prometheus_client import Histogram
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from ut_tf.notices import warn
 from ut_tf.serving.rest_messages import Columns, Outputs, SignatureInfo
 from ut_tf.serving.slots import Slots
 
@@ -78,6 +79,7 @@ class Batcher:
         )
         self._calls = calls
         self._timeout = timeout
+        self._failed: set[tuple[int, str]] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._waiting: deque[_Piece] = deque()
 
@@ -112,7 +114,7 @@ class Batcher:
             raise HTTPException(
                 503, f"The queue is full: {waiting} examples wait already; try again later"
             )
-        step = self.max_batch_size if model.slots(signature) is None else 1
+        step = self.max_batch_size if size == 0 or model.slots(signature) is None else 1
         return [
             _Piece(
                 model,
@@ -125,7 +127,8 @@ class Batcher:
 
     def _begin_calls(self) -> None:
         while len(self._running) < self._calls and (pieces := self._next_batch()):
-            slots = pieces[0].model.slots(pieces[0].signature)
+            first = pieces[0]
+            slots = first.model.slots(first.signature) if first.size else None
             if slots is None:
                 self.sizes.observe(sum(piece.size for piece in pieces))
             call = asyncio.create_task(
@@ -150,10 +153,22 @@ class Batcher:
                     piece.answer(outputs)
                 slots.drop(lambda piece: piece.result.done())
                 arrived = self._next_joining(first, slots.room(self.max_batch_size))
-        except Exception:
+        except Exception as error:
+            self._tell(first, error)
             # One by one, whole: what has failed once must not spoil the answers of others.
             for piece in dict.fromkeys([*slots.keys, *arrived]):
-                await _answer([piece])
+                if not piece.result.done():
+                    await _answer([piece])
+
+    def _tell(self, piece: "_Piece", error: Exception) -> None:
+        """Warns of what failed in the slots of a signature, the first time."""
+        failed = piece.model.version, piece.signature
+        if failed not in self._failed:
+            self._failed.add(failed)
+            warn(
+                f"version {failed[0]}, signature {failed[1]}: recurrent steps failed"
+                f" ({type(error).__name__}: {error}); their examples are answered one by one."
+            )
 
     def _next_joining(self, first: "_Piece", room: int) -> "list[_Piece]":
         """The pieces at the head of the queue that go with the first one; they leave it."""
@@ -198,7 +213,8 @@ class _Piece:
     )
 
     def joins(self, other: "_Piece") -> bool:
-        return self.model is other.model and self.signature == other.signature
+        same = self.model is other.model and self.signature == other.signature
+        return same and bool(self.size) == bool(other.size)
 
     def answer(self, outputs: Outputs) -> None:
         if not self.result.done():

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ut_tf.inference.batches import MOST_POSITIONS
+from ut_tf.inference.batches import MOST_POSITIONS, trimmed
 from ut_tf.serving.rest_messages import ERROR, WARNING, Columns, Outputs
 
 START, STEP = "start", "step"
@@ -52,10 +52,14 @@ class Slots:
 
     def room(self, most: int) -> int:
         """The examples that may be added, where at most `most` are held at once."""
-        if self._later is not None:
+        if not self.held:
+            return min(most, MOST_POSITIONS)
+        ids = self._rows[IDS]
+        length, longest = int(ids.shape[1]), max(len(trimmed(ids.max(0))), 1)
+        # Rows do not become shorter. When a long one has left, those held leave before others come.
+        if self._later is not None or length > 2 * longest:
             return 0
-        length = max(self._rows[IDS].shape[1], 1) if self.held else 1
-        return max(max(min(most, MOST_POSITIONS // length), 1) - len(self.held), 0)
+        return max(max(min(most, MOST_POSITIONS // max(length, 1)), 1) - len(self.held), 0)
 
     def add(self, keys: Sequence[Any], columns: Columns) -> None:
         """Takes examples, of which each has a key; there must be room."""

@@ -243,10 +243,14 @@ def _pondering(statistics: Sequence[Statistic], halted_in: str, run: Run) -> str
     form = network.get("halting", "none")
     names = {"pondernet": _PONDERNET, "none": _EXITS}.get(form, _HALTING)
     known = [(name, network[name]) for name in names if name in network]
+    # ut-eval does not measure it in slots that refill.
+    has_share = any("compute_share" in each.metric.split("/") for each in statistics)
+    share = (
+        ", and the share of full depth that was computed (`compute_share`)," if has_share else ""
+    )
     return (
-        "Recurrent steps per position (`ponder_time`), and the share of full depth that was"
-        f" computed (`compute_share`), in {halted_in}.\n\n{tables(statistics)}\n\n"
-        f"{'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
+        f"Recurrent steps per position (`ponder_time`){share} in {halted_in}."
+        f"\n\n{tables(statistics)}\n\n{'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
     )
 
 
