@@ -115,6 +115,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
 	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
 	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \
+	$(BIN)/python benchmarks/drafts.py; \
 	$(BIN)/python benchmarks/refill.py; \
 	$(BIN)/python benchmarks/growth.py --seconds=5; } > build/bench.txt
 	@cat build/bench.txt

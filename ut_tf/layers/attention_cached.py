@@ -108,7 +108,7 @@ class CachedAttention:
         hidden_size], or [rows, hidden_size] of the active hypotheses.
         """
         if active is not None:
-            queries, bias = active.of_queries(queries), active.of_queries(bias)
+            queries, bias, logit_scale = map(active.of_queries, (queries, bias, logit_scale))
         return self._attend_rows(
             queries,
             read(cache["keys"], cache_position),
@@ -143,6 +143,7 @@ class CachedAttention:
             (queries,) = self._project_rows(x, weights, 1, beam_size)
         else:
             queries = active.spread(affine(x, weights["projection"])[None], self.num_heads)
+            rotation = rotation and tuple(map(active.of_queries, rotation))
         queries = self._normal_queries(queries)
         queries = queries if rotation is None else rotate(queries, rotation)
         return self._attend_rows(

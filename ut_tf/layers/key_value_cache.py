@@ -32,7 +32,8 @@ class CachePosition(NamedTuple):
       capacity: int32 [], positions that the histories have room for.
       bias: float32 [batch, 1, beam_size, capacity * beam_size]: 0 for a hypothesis' own past and
         itself, else MASKED.
-      beam_size: hypotheses per example.
+      beam_size: hypotheses per example; of a span its positions, int32 [].
+      width: numbers in an entry of the cache.
       dtype: of the entries.
       shape: int32 [4], of what ``read`` returns: batch, num_heads, capacity * beam_size, head_size.
       units: int32 [4], of a cache.
@@ -43,7 +44,8 @@ class CachePosition(NamedTuple):
     index: Any
     capacity: Any
     bias: Any
-    beam_size: int
+    beam_size: Any
+    width: int
     dtype: Any
     shape: Any
     units: Any
@@ -72,21 +74,55 @@ def next_cache_position(
         now if beam_size == 1 else tf.logical_and(now, tf.eye(beam_size, dtype=tf.bool)[:, None])
     )
     visible = tf.where(itself, 0.0, visible)
-    slots = capacity * beam_size
+    bias = tf.reshape(visible, tf.stack([batch_size, 1, beam_size, capacity * beam_size]))
+    return _at(bias, beam_size, (index, 1), capacity, num_heads, head_size, dtype), visible
+
+
+def span_position(
+    visible: Any, first: Any, index: Any, count: Any, num_heads: int, head_size: int, dtype: Any
+) -> CachePosition:
+    """The cache_position of `count` new positions of one hypothesis per example, which are computed
+    at once, in the entries from `index` on.
+
+    Args:
+      visible: float32 [batch, 1, capacity, 1], 0 for entries that all of them see.
+      first: int32 [], the first entry besides these that a position sees, up to its own.
+      index, count: int32 [].
+      num_heads, head_size, dtype: of the entries.
+    """
+    entries = tf.range(tf.shape(visible)[2])
+    own = (entries >= first) & (entries <= (index + tf.range(count))[:, None])
+    bias = tf.where(own, 0.0, tf.transpose(visible, [0, 1, 3, 2]))
+    capacity = tf.shape(visible)[2]
+    position = _at(bias, 1, (index, count), capacity, num_heads, head_size, dtype)
+    return position._replace(beam_size=count)
+
+
+def _at(
+    bias: Any,
+    beam_size: int,
+    span: tuple[Any, Any],
+    capacity: Any,
+    num_heads: int,
+    head_size: int,
+    dtype: Any,
+) -> CachePosition:
+    """The place of a span (its first entry, their number) in caches of `beam_size` hypotheses."""
+    (index, count), batch_size = span, tf.shape(bias)[0]
     _, width = _unit(beam_size * head_size, dtype)
-    cache_position = CachePosition(
+    return CachePosition(
         index,
         capacity,
-        bias=tf.reshape(visible, tf.stack([batch_size, 1, beam_size, slots])),
+        bias=bias,
         beam_size=beam_size,
+        width=beam_size * head_size,
         dtype=dtype,
-        shape=tf.stack([batch_size, num_heads, slots, head_size]),
+        shape=tf.stack([batch_size, num_heads, capacity * beam_size, head_size]),
         units=tf.stack([batch_size, num_heads, capacity, width]),
         rows=tf.stack([batch_size * num_heads, capacity * width]),
         begin=tf.stack([0, index * width]),
-        end=tf.stack([0, (index + 1) * width]),
+        end=tf.stack([0, (index + count) * width]),
     )
-    return cache_position, visible
 
 
 def empty_entries(batch_size: Any, num_heads: int, capacity: Any, width: int, dtype: Any) -> Any:
@@ -101,9 +137,11 @@ def write(cache: Any, entries: Any, cache_position: CachePosition) -> Any:
     """Returns the cache with `entries` [batch, num_heads, beam_size, head_size] at this position,
     in place if nobody else reads it.
     """
-    width = cache_position.beam_size * entries.shape[3]
+    width = cache_position.width
     unit, units = _unit(width, cache_position.dtype)
-    values = tf.reshape(entries, [-1, units] if units == width else [-1, units, width // units])
+    rows = cache_position.rows[0]
+    shape = [rows, -1] if units == width else [rows, -1, width // units]
+    values = tf.reshape(entries, tf.stack(shape))
     rows = tf.raw_ops.TensorStridedSliceUpdate(
         input=tf.reshape(cache, cache_position.rows),
         begin=cache_position.begin,

@@ -49,5 +49,8 @@ class TargetStart(keras.layers.Layer):  # type: ignore[misc]
         return {"vector": tf.cast(self.vector, self.compute_dtype)}
 
     def step(self, states: Any, index: Any, weights: dict[str, Any]) -> Any:
-        """Adds the vector to states [rows, hidden_size] of position `index` (int32 []) 0."""
-        return states + tf.cast(tf.equal(index, 0), states.dtype) * weights["vector"]
+        """Adds the vector to states [rows, hidden_size] of position `index` (int32 [] or [rows])
+        0.
+        """
+        first = tf.cast(tf.reshape(tf.equal(index, 0), [-1, 1]), states.dtype)
+        return states + first * weights["vector"]

@@ -142,6 +142,29 @@ class AttentionPositions:
             positions = tf.repeat(positions, beam_size, 0)
         return self.encoding.step(positions, table), context
 
+    def span_context(
+        self, order: Any, examples: dict[str, Any], table: Any
+    ) -> tuple[Any, PositionContext]:
+        """The positions of several decoded symbols of each example and their context.
+
+        Args:
+          order: int32 [batch, count], from 0.
+          examples, table: as of ``step_context``.
+
+        Returns:
+          (the decoder's position signal of one step, [batch * count, hidden_size] or None,
+          PositionContext).
+        """
+        order = tf.cast(order, tf.float32)
+        assigned = self.positions(batch_size=1, size=1)
+        positions = self.positions.targets(assigned, order, examples.get("lengths"))
+        context = PositionContext(
+            self.encoding.rotation(positions, positions),
+            self.logit_scale((order + 1.0)[:, None, :, None]),
+            examples.get("memory"),
+        )
+        return self.encoding.step(tf.reshape(positions, [-1]), table), context
+
     def prepare_table(self) -> dict[str, Any]:
         """The weights "positions" of ``step_context``; empty where no position is learned."""
         table = self.encoding.prepare()

@@ -53,7 +53,7 @@ class Bounds(NamedTuple):
 
         Args:
           logits: float32 [batch, outputs, vocab].
-          index: int32 [], the position.
+          index: int32 [], the position, or [batch, outputs, 1], that of each output.
           prefix: int32 [batch, length], or None.
         """
         symbols = tf.range(tf.shape(logits)[2])
@@ -66,9 +66,8 @@ class Bounds(NamedTuple):
         ruled = logits + tf.where(forbidden, -math.inf, 0.0)
         if prefix is None:
             return ruled
-        given = tf.reduce_sum(tf.where(tf.range(tf.shape(prefix)[1]) == index, prefix, 0), 1)[
-            :, None, None
-        ]
+        at = tf.range(tf.shape(prefix)[1]) == index
+        given = tf.reduce_sum(tf.where(at, prefix[:, None], 0), -1)[:, :, None]
         return tf.where(given == PADDING_ID, ruled, tf.where(symbols == given, logits, -math.inf))
 
 

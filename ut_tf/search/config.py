@@ -58,6 +58,10 @@ class DecodeConfig(Config):
     """The search strategy: greedy, beam, sampling, or a registered name; auto: sampling if
     `sampling` is set, otherwise greedy for beam_size=1 and beam for more.
     """
+    draft_steps: int = option(0, at_least=0, at_most=_MOST)
+    """Greedy decoding drafts symbols with so many recurrent steps of a Universal Transformer and
+    verifies several of them at once with all its steps, which writes the same; 0: no drafts.
+    """
 
     # Lengths, the end symbol included.
     extra_length: int = option(50, at_least=0, at_most=_MOST)
@@ -156,6 +160,11 @@ class DecodeConfig(Config):
                 f"min_length={self.min_length} is more than max_length={self.max_length}"
             )
         name = self.strategy_name
+        if self.draft_steps and name in ("beam", "sampling"):
+            mistakes.append(
+                f"draft_steps={self.draft_steps} is for greedy decoding: set beam_size=1, or"
+                " leave it out"
+            )
         if name not in ("greedy", "beam"):
             return mistakes
         if name == self.strategy == "greedy" and self.n_best > 1:

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from ut_tf.errors import UserError
+
 CONSTANTS, EXAMPLES = "constants", "examples"
 _FIXED = (CONSTANTS, EXAMPLES)
 
@@ -67,6 +69,18 @@ class DecoderModel(Protocol):
           (float32 logits [batch * beam_size, target_vocab_size], the new cache).
         """
         raise NotImplementedError
+
+    def drafting_stepper(self, draft_steps: int) -> Any:
+        """The stepper of ``speculation.speculate``, which drafts symbols with so many of the
+        model's recurrent steps.
+
+        Raises:
+          UserError: the model has no such steps.
+        """
+        raise UserError(
+            f"draft_steps={draft_steps}: this {type(self).__name__} has no recurrent steps to draft"
+            " symbols with: set it to 0."
+        )
 
     def reorder_cache(self, cache: Cache, parents: Any) -> Cache:
         """The cache in which hypothesis k of an example continues its hypothesis parents[:, k].

@@ -4,6 +4,7 @@ from typing import Any
 
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.loop import State
+from ut_tf.search.speculation import speculate
 from ut_tf.search.strategy import Seeds, Strategy, Written
 from ut_tf.search.writing import greedy_choice, write
 
@@ -15,6 +16,11 @@ class Greedy(Strategy):
     def hypotheses(self) -> int:
         return 1
 
+    @property
+    def drafts(self) -> bool:
+        # What is drafted is the most probable symbol.
+        return type(self).choose is Greedy.choose
+
     def choose(self, logits: Any, index: Any, state: State) -> Any:
         """The symbols of one position, int32 [batch, 1]: a ``Choice``."""
         return greedy_choice(logits, index, state)
@@ -22,4 +28,6 @@ class Greedy(Strategy):
     def search(
         self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
     ) -> Written:
+        if self.config.draft_steps:
+            return speculate(stepper, features, bounds)[0]
         return write(stepper, features, bounds, self.choose)

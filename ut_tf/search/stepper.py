@@ -23,19 +23,29 @@ from ut_tf.symbols import END_ID
 
 
 def make_stepper(
-    model: DecoderModel | Ensemble, beam_size: int, incremental: bool | None = None
-) -> "IncrementalStepper | PrefixStepper | EnsembleStepper":
+    model: DecoderModel | Ensemble,
+    beam_size: int,
+    incremental: bool | None = None,
+    draft_steps: int = 0,
+) -> Any:
     """The stepper of a model.
 
     Args:
       model: a decoder model; of an ``Ensemble`` each one has its own stepper.
       beam_size: hypotheses for each example.
       incremental: whether the model's own cache is used; None: where it can.
+      draft_steps: recurrent steps that draft symbols, as of ``speculation``; 0: none are drafted.
 
     Raises:
-      UserError: the cache is asked for, and the model says that it would not give what the whole
-        prefix gives.
+      UserError: the model cannot draft, or the cache is asked for, and the model says that it would
+        not give what the whole prefix gives.
     """
+    if draft_steps:
+        if isinstance(model, Ensemble):
+            raise UserError(
+                f"draft_steps={draft_steps}: several models draft nothing together: set it to 0."
+            )
+        return model.drafting_stepper(draft_steps)
     if isinstance(model, Ensemble):
         return EnsembleStepper([make_stepper(one, beam_size, incremental) for one in model.models])
     supported = bool(model.supports_incremental_decoding)

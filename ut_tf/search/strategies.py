@@ -20,6 +20,7 @@ from ut_tf.config.part_options import own_options
 from ut_tf.errors import UserError
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
+from ut_tf.search.speculation import Drafts, speculate
 from ut_tf.search.stepper import make_stepper
 from ut_tf.search.strategy import Seeds, Strategy, Written
 from ut_tf.search.writing import greedy_choice, write
@@ -70,8 +71,13 @@ def decode(
     features = decoder_features(features)
     bounds = Bounds.of(features, features["batch_size"], config)
     strategy = make_strategy(config)
+    if config.draft_steps and not strategy.drafts:
+        raise UserError(
+            f"draft_steps={config.draft_steps}: strategy={config.strategy_name} chooses other"
+            " symbols than the most probable one each time: set it to 0."
+        )
     numbers = tf.range(features["batch_size"]) if numbers is None else tf.cast(numbers, tf.int32)
-    stepper = make_stepper(model, strategy.hypotheses, incremental)
+    stepper = make_stepper(model, strategy.hypotheses, incremental, config.draft_steps)
     written = strategy.search(stepper, features, bounds, Seeds(_seed_pair(seed), numbers))
     _check_outputs(written, config)
     lengths = tf.reduce_sum(tf.cast(written.symbols != PADDING_ID, tf.int32), -1)
@@ -104,6 +110,17 @@ def greedy_decode(
     return write(
         make_stepper(model, 1, incremental), features, Bounds(longest), greedy_choice, max_length
     ).symbols[:, 0]
+
+
+@tf.autograph.experimental.do_not_convert
+def count_drafts(model: Any, features: dict[str, Any], config: DecodeConfig) -> Drafts:
+    """Returns what became of the drafts of ``decode`` with these arguments, whose ``draft_steps``
+    is above 0; errors as of ``decode``.
+    """
+    features = decoder_features(features)
+    bounds = Bounds.of(features, features["batch_size"], config)
+    stepper = make_stepper(model, 1, draft_steps=config.draft_steps)
+    return speculate(stepper, features, bounds)[1]
 
 
 def decoder_features(features: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class Strategy(ABC):
         self.config = config
 
     @property
+    def drafts(self) -> bool:
+        """Whether the search takes a stepper that drafts symbols, as ``draft_steps`` asks for."""
+        return False
+
+    @property
     def hypotheses(self) -> int:
         """Hypotheses of each example that share one cache: those of the stepper."""
         return self.config.beam_size

@@ -459,3 +459,11 @@ class LSTMCell(_GatedCell):
         forget = tf.sigmoid(gate("forget", joined) + self.lstm_forget_bias)
         memory = forget * tf.cast(memory, into.dtype) + into * tf.tanh(gate("modulation", joined))
         return norm(out * tf.tanh(memory)), memory
+
+
+def refuse_depth(cell: BasicCell) -> None:
+    """Raises UserError about a cell that needs one depth for all positions."""
+    raise UserError(
+        f"{type(cell).__name__} needs the same depth for all positions: a halting form of fixed"
+        " depth (halting=none) and steps_per_position=0."
+    )

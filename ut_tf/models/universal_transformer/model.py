@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.errors import UserError
+from ut_tf.layers.block_cached import PositionContext
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.recurrence_details import GivenDepth, RecurrenceDetails
 from ut_tf.models.attention_model import AttentionModel
@@ -37,6 +38,7 @@ from ut_tf.models.universal_transformer.restarts import (
     restart_numbers,
     tiled,
 )
+from ut_tf.models.universal_transformer.speculation import DraftingStepper
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -173,6 +175,16 @@ class UniversalTransformer(AttentionModel):
             and (not self._draws_states or self._of_initial_state("by_position"))
             and self.network.position_shift == "none"
         )
+
+    def drafting_stepper(self, draft_steps: int) -> DraftingStepper:
+        return DraftingStepper(self, draft_steps)
+
+    def span_context(
+        self, places: Any, examples: dict[str, Any], weights: dict[str, Any]
+    ) -> tuple[Any, PositionContext]:
+        """The position signal and the context of symbols at places, int32 [batch, count]."""
+        table = weights.get("positions")
+        return self._position_inputs.span_context(places, examples, table)
 
     @property
     def ponder_weight(self) -> float | None:

@@ -42,13 +42,20 @@ class PositionLoop:
       weights: of the step, from ``RecurrentStep.prepare``.
       given: PositionInputs, with the signal of every step.
       inputs: [rows, hidden_size], in the compute dtype.
+      first: the step that is taken first.
 
     Its methods take a cache for each step and return the new caches besides their result.
     """
 
     def __init__(
-        self, step: RecurrentStep, weights: dict[str, Any], given: PositionInputs, inputs: Any
+        self,
+        step: RecurrentStep,
+        weights: dict[str, Any],
+        given: PositionInputs,
+        inputs: Any,
+        first: int = 0,
     ) -> None:
+        self.first = first
         self.step = step
         self.block: Any = step.block
         self.weights = weights
@@ -56,35 +63,39 @@ class PositionLoop:
         self.inputs = inputs
         self.bias = self.block.cache_bias(given.cache_position, weights["block"])
 
-    def unrolled(self, carry: Carry, caches: list[Any]) -> tuple[Carry, list[Any]]:
-        """Takes one step per cache; returns (the carry, the new caches)."""
-        new_caches = []
-        for index, (signal, cache) in enumerate(self._steps(caches)):
+    def start(self, depth: Depth) -> Progress:
+        """Returns the progress before the first step."""
+        carry = self.step.start(self.inputs, self.given.keys, self.given.cache_position.index)
+        return Progress(carry, depth.start(carry, tf.ones_like(carry.state[:, 0], tf.float32)))
+
+    def unrolled(self, progress: Progress, caches: list[Any]) -> tuple[Progress, list[Any]]:
+        """Takes one step per cache; returns (the progress, the new caches)."""
+        new_caches, carry = [], progress.carry
+        for index, signal, cache in self._steps(caches):
             read, carry = self.step.position_input(carry, self.inputs, index, signal, self.weights)
             output, cache = self.block.step(read, **self._around(cache, index))
             carry = self.step.advance(output, carry, self.inputs, self.weights, index)
             new_caches.append(cache)
-        return carry, new_caches
+        return progress._replace(carry=carry), new_caches
 
     def until_halted(
-        self, depth: Depth, halting: PositionHalting, carry: Carry, caches: list[Any]
-    ) -> tuple[Any, list[Any]]:
+        self, depth: Depth, halting: PositionHalting, progress: Progress, caches: list[Any]
+    ) -> tuple[Progress, list[Any]]:
         """Takes one step per cache; of hypotheses that have halted only as much of each as later
         positions read, and of all where these read more than keys and values.
 
         Args:
           depth: Depth.
           halting: PositionHalting.
-          carry: of [rows, ...], before the first step.
+          progress: before the first step.
           caches: one per step.
 
         Returns:
-          (the output [rows, hidden_size], the new caches).
+          (the progress, the new caches).
         """
         advance = functools.partial(self._advance, depth, halting)
-        progress = Progress(carry, depth.start(carry, tf.ones_like(carry.state[:, 0], tf.float32)))
         new_caches: list[Any] = []
-        for index, (signal, cache) in enumerate(self._steps(caches)):
+        for index, signal, cache in self._steps(caches):
             read, carry = self.step.position_input(
                 progress.carry, self.inputs, index, signal, self.weights
             )
@@ -106,7 +117,7 @@ class PositionLoop:
                 output, cache = self.block.step(read, **self._around(cache, index))
                 progress = advance(index, read, self.inputs, progress, output)
             new_caches.append(cache)
-        return depth.output(*progress), new_caches
+        return progress, new_caches
 
     def _of_active(
         self,
@@ -171,10 +182,12 @@ class PositionLoop:
         carry, kept, _ = depth.after(index, probability, carry, new, kept)
         return Progress(carry, kept)
 
-    def _steps(self, caches: list[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yields the signal and the cache of each step."""
-        signals = self.step.position_signals(self.given.position_signal, self.weights, len(caches))
-        return zip(signals, caches, strict=True)
+    def _steps(self, caches: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+        """Yields each step, its signal and its cache."""
+        signal, count = self.given.position_signal, len(caches)
+        signals = self.step.position_signals(signal, self.weights, self.first, count)
+        steps = range(self.first, self.first + count)
+        return zip(steps, signals, caches, strict=True)
 
     def _around(self, cache: Any, index: int) -> dict[str, Any]:
         return {

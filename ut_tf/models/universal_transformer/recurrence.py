@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.errors import UserError, marked
+from ut_tf.errors import UserError
 from ut_tf.ids import is_compiled_by_xla
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.composite import Composite, build_parts
@@ -27,7 +27,7 @@ from ut_tf.layers.coordinates import Coordinates, add_signal
 from ut_tf.layers.optional_outputs import OptionalOutputs
 from ut_tf.layers.recurrence_details import RecurrenceDetails
 from ut_tf.models.universal_transformer.all_steps import AllSteps, EveryStep
-from ut_tf.models.universal_transformer.cells import BasicCell
+from ut_tf.models.universal_transformer.cells import BasicCell, refuse_depth
 from ut_tf.models.universal_transformer.compact_loop import (
     CompactLoop,
     can_skip_halted,
@@ -140,7 +140,7 @@ class Recurrence(OptionalOutputs, Composite):
         self.halting_compute = halting_compute
         self.layers_per_step = block.layers_per_step
         if cell.sees_earlier_states and (halting.dynamic or exit_rule is not None):
-            _refuse_depth(cell)
+            refuse_depth(cell)
         if use_memory_as_final_state and (halting.dynamic or not cell.has_final_memory):
             raise UserError(
                 "`use_memory_as_final_state`=True needs a cell with a memory and a halting form of"
@@ -256,7 +256,7 @@ class Recurrence(OptionalOutputs, Composite):
         rule = None if training else self._rule(given)
         if given.steps is not None:
             if self.cell.sees_earlier_states:
-                _refuse_depth(self.cell)
+                refuse_depth(self.cell)
             if rule is not None:
                 raise UserError(
                     f"`steps` and the exit rule {type(rule).__name__} both set the depth: leave one"
@@ -280,7 +280,7 @@ class Recurrence(OptionalOutputs, Composite):
         if given.exit_steps is None:
             return self.exit_rule
         if self.cell.sees_earlier_states:
-            _refuse_depth(self.cell)
+            refuse_depth(self.cell)
         return AfterSteps(given.exit_steps)
 
     def _train_exits(self, bound: Any, given: StackInputs) -> EarlyExit | None:
@@ -305,19 +305,7 @@ class Recurrence(OptionalOutputs, Composite):
         if seed is None:
             assert self.depth_seeds is not None
             seed = tf.cast(self.depth_seeds.next(), tf.int64)
-        without, with_gradient = train_depth.draw(seed)
-        most = train_depth.backprop_steps
-        # The loop would end there without a word.
-        check = tf.debugging.assert_less_equal(
-            with_gradient,
-            most,
-            marked(
-                f"{type(train_depth).__name__}.draw gave more steps with gradient than its"
-                f" backprop_steps={most}: draw fewer, or raise it."
-            ),
-        )
-        with tf.control_dependencies([check]):
-            return Drawn(without, tf.identity(with_gradient), most, self._final_state)
+        return Drawn(*train_depth.checked_draw(seed), train_depth.backprop_steps, self._final_state)
 
     def project_memory(self, states: Any, rotation: Any = None) -> tuple[Any, Any]:
         """Returns keys and values of an encoder's states [batch, memory_length, hidden_size], for
@@ -368,6 +356,22 @@ class Recurrence(OptionalOutputs, Composite):
         Under dynamic halting every step's cache is filled for the positions to come, whatever the
         step at which this one halts.
         """
+        state, _, caches = self.position_steps(inputs, weights, caches, given)
+        return state, caches
+
+    def position_steps(
+        self,
+        inputs: Any,
+        weights: dict[str, Any],
+        caches: list[dict[str, Any]],
+        given: PositionInputs,
+        first: int = 0,
+        progress: Any = None,
+    ) -> tuple[Any, Any, list[dict[str, Any]]]:
+        """Does some of the steps of ``step``: those from `first` on, as many as there are caches,
+        after `progress`. Returns (states [rows, hidden_size], as if these steps were the last, the
+        progress, the new caches).
+        """
         inputs, signal = self._add_positions(inputs, given.position_signal)
 
         def finish(state: Any) -> Any:
@@ -377,22 +381,27 @@ class Recurrence(OptionalOutputs, Composite):
             return self.final_norm.step(state, weights["final_norm"])
 
         step, unit, per_step = self.recurrent_step, self.halting_unit, self._by_step(caches)
-        loop = PositionLoop(step, weights, given._replace(position_signal=signal), inputs)
-        carry = step.start(inputs, given.keys, given.cache_position.index)
-        if not unit.dynamic and self.exit_rule is None:
-            carry, per_step = loop.unrolled(carry, per_step)
-            return finish(self._final_state(carry)), self._flat(per_step)
-        halted = UntilHalted(unit, self._evaluation_steps, keeps_probabilities=False)
-        depth: Depth = halted
+        loop = PositionLoop(step, weights, given._replace(position_signal=signal), inputs, first)
+        halts, most = unit.dynamic or self.exit_rule is not None, self._evaluation_steps
+        halted = UntilHalted(unit, most, keeps_probabilities=False)
+        depth: Depth = halted if halts else Depth(most, self._final_state)
         if self.exit_rule is not None:
             depth = self._exiting(halted, self.exit_rule, given.head, finish)
-        halting = PositionHalting(
-            lambda read, state, index: unit.step(read, state, weights["halting"], index),
-            reads_only_keys(step, unit),
-            self.halting_compute == "dense",
-        )
-        state, per_step = loop.until_halted(depth, halting, carry, per_step)
-        return finish(state), self._flat(per_step)
+        progress = loop.start(depth) if progress is None else progress
+        if halts:
+            halting = PositionHalting(
+                lambda read, state, index: unit.step(read, state, weights["halting"], index),
+                reads_only_keys(step, unit),
+                self.halting_compute == "dense",
+            )
+            progress, per_step = loop.until_halted(depth, halting, progress, per_step)
+        else:
+            progress, per_step = loop.unrolled(progress, per_step)
+        output, taken = depth.output(*progress), first + len(per_step)
+        if halts and taken < most:
+            running = depth.active(taken, progress.kept)[:, None]
+            output = tf.where(running, tf.cast(progress.carry.state, output.dtype), output)
+        return finish(output), progress, self._flat(per_step)
 
     @property
     def threshold(self) -> float:
@@ -482,10 +491,3 @@ class Recurrence(OptionalOutputs, Composite):
         """
         states = tf.cast(states, self.compute_dtype)
         return states if self.final_norm is None else self.final_norm(states)
-
-
-def _refuse_depth(cell: BasicCell) -> None:
-    raise UserError(
-        f"{type(cell).__name__} needs the same depth for all positions: a halting form of fixed"
-        " depth (halting=none) and steps_per_position=0."
-    )

@@ -226,16 +226,18 @@ class RecurrentStep:
             weights["steps"] = signals
         return weights
 
-    def position_signals(self, signal: Any, weights: dict[str, Any], count: int) -> list[Any]:
-        """Returns the signal of one new position at each of `count` steps: the position's, float32
-        [rows or 1, hidden_size] or None, plus the step's; or None.
+    def position_signals(
+        self, signal: Any, weights: dict[str, Any], first: int, count: int
+    ) -> list[Any]:
+        """Returns the signal of one new position at each of `count` steps from `first` on: the
+        position's, float32 [rows or 1, hidden_size] or None, plus the step's; or None.
         """
         steps = weights.get("steps")
         if kernels := weights.get("coordinates"):
             _, signal, steps = self.coordinates.projected(kernels, signal, signal, steps)
         if steps is None:
             return [signal] * count
-        steps = steps[:, None]
+        steps = steps[first : first + count, None]
         return list(tf.unstack(steps if signal is None else signal + steps, count))
 
     def position_input(

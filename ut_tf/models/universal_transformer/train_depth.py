@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, marked
 from ut_tf.models.universal_transformer.catalogue import TRAIN_DEPTHS
 
 
@@ -51,6 +51,25 @@ class TrainDepth:
           int32 [] each: (steps without gradient, the steps with gradient that follow).
         """
         raise NotImplementedError
+
+    def checked_draw(self, seed: Any) -> tuple[Any, Any]:
+        """Returns what ``draw`` does, at most `backprop_steps` with gradient.
+
+        Raises:
+          InvalidArgumentError: there are more.
+        """
+        without, with_gradient = self.draw(seed)
+        # The loop would end there without a word.
+        check = tf.debugging.assert_less_equal(
+            with_gradient,
+            self.backprop_steps,
+            marked(
+                f"{type(self).__name__}.draw gave more steps with gradient than its"
+                f" backprop_steps={self.backprop_steps}: draw fewer, or raise it."
+            ),
+        )
+        with tf.control_dependencies([check]):
+            return without, tf.identity(with_gradient)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor, for models of Keras layers that are saved;
