@@ -17,6 +17,9 @@ import tensorflow as tf
 from tests.bin.tiny_runs import stories_run, translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
 from ut_tf.data.problem import EvaluationSet
+from ut_tf.errors import UserError
+from ut_tf.evaluation.bleu_curve import score_checkpoints
+from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.methods.translate import Translate
 from ut_tf.evaluation.parallel_sets import problem_set
@@ -24,6 +27,7 @@ from ut_tf.inference.translator import Hypothesis, Translator
 from ut_tf.metrics.bleu import corpus_scores
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.run import Run
+from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.averaging import averaged_steps, is_average
 from ut_tf.training.trainer import train
@@ -282,3 +286,23 @@ def test_without_test_files_the_validation_split_is_scored(made):
             lambda *_: [EvaluationSet("", "validation", "translate")],
         )
         assert problem_set(run).name == "validation"
+
+
+@pytest.mark.slow
+def test_training_text_is_judged_without_translations(made):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translate, "measure", lambda *_: pytest.fail("translated"))
+        found = measure_checkpoint(Run.load(made / "run").prepare(), "last", split="train")
+    assert found.step == 200
+    assert {"loss", "accuracy"} <= set(found.metrics)
+    assert "bleu" not in found.metrics
+
+
+@pytest.mark.slow
+def test_a_curve_needs_the_vocabulary_of_the_training(made):
+    run = Run.load(made / "run")
+    other = dataclasses.replace(
+        run, spec=dataclasses.replace(run.spec, input_vocab_size=999, target_vocab_size=999)
+    )
+    with pytest.raises(UserError, match="the run was trained with 999 and 999"):
+        next(score_checkpoints(other, [100], problem_set(run), DecodeConfig()))

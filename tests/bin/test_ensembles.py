@@ -4,16 +4,21 @@ of their mean probabilities; what does not belong together is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import ut_tf
 from tests.bin.tiny_runs import TINY, digits_run, save, stories_run
 from ut_tf.bin import decoder, show
 from ut_tf.bin import eval as eval_command
+from ut_tf.evaluation.records import read_records
 from ut_tf.run import Run
+from ut_tf.storage.layout import ENSEMBLES_FILE
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -114,3 +119,25 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path, language, call) 
     assert "given 2 times: ut-show takes one run" in call(show, digits, status=2)
     twice = ("--decode_hparams=beam_size=2", "--decode_hparams=alpha=1")
     assert "--decode_hparams is given 2 times, of which" in call(decoder, digits, *twice, status=2)
+
+
+@pytest.mark.slow
+def test_perplexity_is_that_of_the_mean_probabilities(language, call) -> None:
+    first, second = language
+    problem = first.make_problem()
+    table = problem.examples("validation", first.data_dir)
+    features = table.batch(tf.range(len(table.lengths)))
+    targets = np.asarray(features["targets"])
+    models = [ut_tf.load_model(run) for run in language]
+    softmax = np.mean([tf.nn.softmax(model(features, training=False)) for model in models], 0)
+    chosen = np.take_along_axis(softmax, targets[:, :, None], 2)[targets > 0]
+    metrics = json.loads(call(eval_command, language))
+    assert metrics["loss"] == pytest.approx(-np.log(chosen).mean(), rel=1e-4)
+    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["loss"]), rel=1e-4)
+    # A record of its own: those of the run alone stay as they are.
+    assert read_records(first.output_dir) == read_records(second.output_dir) == []
+    (record,) = read_records(first.output_dir, ENSEMBLES_FILE)
+    assert record.ensemble == (f"{first.output_dir} at step 7", f"{second.output_dir} at step 11")
+    assert record.parameters == sum(model.count_params() for model in models)
+    same = ut_tf.evaluate([first, first])
+    assert same == pytest.approx({name: ut_tf.evaluate(first)[name] for name in same}, rel=1e-5)

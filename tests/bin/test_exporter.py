@@ -159,3 +159,19 @@ def test_options_that_mean_nothing_are_refused(
     assert eval_command.main([f"--output_dir={run.output_dir}", *flags]) == 2
     errors = capsys.readouterr().err.replace("\n", " ")
     assert re.search(message, errors)
+
+
+@pytest.mark.slow
+def test_without_a_name_it_lies_in_the_run_directory(run, capsys):
+    assert (
+        exporter.main(
+            _flags(
+                run, "--signatures=score, ponder", "--version=4", f"--checkpoint_path={toy.STEP}"
+            )
+        )
+        == 0
+    )
+    assert capsys.readouterr().out == f"{run.output_dir}/export/4\n"
+    folder = run.output_dir / "export" / "4"
+    assert (folder / WARMUP_FILE).is_file()
+    assert set(json.loads((folder / SUMMARY_FILE).read_text())["signatures"]) == {"score", "ponder"}

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
+import shutil
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ut_tf.bin import datagen, show
+from ut_tf.bin import avg_checkpoints, datagen, decoder, report, show, trainer
+from ut_tf.bin import eval as eval_command
 from ut_tf.bin.examples.lines import example_lines
 from ut_tf.bin.examples.notes import attention_weights, changes
 from ut_tf.bin.frame.terminal import Terminal, width_of
 from ut_tf.insights.story_lines import story_lines
+
+RUN = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "run"
+
+
+def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to each text in a value of JSON."""
+    if isinstance(value, str):
+        yield path
+    entries = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
+    for key, entry in entries:
+        yield from strings(entry, (*path, key))
+
+
+def with_order(folder: Path, path: tuple[Any, ...]) -> Path:
+    """A copy of the run in which a text of the configuration ends with an order."""
+    shutil.copytree(RUN, folder)
+    file = folder / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    value = config
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] += ORDER
+    file.write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
 
 PLACES = ("kitchen", "kichen", "hallway")
 STORED_RUN = Path(__file__).parents[1] / "stored_runs" / "ut_facts" / "run"
@@ -426,3 +454,29 @@ def test_a_model_that_shows_nothing_is_refused(
     printed = capsys.readouterr()
     assert "ut-show: error: the model bytenet shows neither states of its steps" in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
+def test_the_name_of_a_run_s_set(shown: Any, tmp_path: Path) -> None:
+    run = with_order(tmp_path / "run", ("hparams_set",))
+    written = shown(eval_command, f"--output_dir={run}", "--checkpoint=last")
+    assert "ut_algorithmic_reverse\ufffd" in written and not ORDERS.search(written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", strings(json.loads((RUN / "config.json").read_text())), ids=str)
+def test_every_text_of_a_configuration(shown: Any, tmp_path: Path, path: tuple[Any, ...]) -> None:
+    (tmp_path / "in.txt").write_text("3 1 2\n")
+    for number, (command, *argv) in enumerate(
+        [
+            (eval_command, "--checkpoint=last"),
+            (decoder, f"--decode_from_file={tmp_path}/in.txt"),
+            (trainer, "--train_steps=1"),
+            (trainer, "--plan"),
+            (avg_checkpoints,),
+        ]
+    ):
+        run = with_order(tmp_path / str(number), path)
+        assert not ORDERS.search(shown(command, f"--output_dir={run}", *argv)), command.COMMAND
+    assert not ORDERS.search(shown(report, str(with_order(tmp_path / "report", path))))

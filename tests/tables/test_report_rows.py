@@ -275,3 +275,17 @@ def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run_report, run
         "-",
         "simulated; trained on babi_qa_task1_10k",
     ]
+
+
+@pytest.mark.slow
+def test_an_error_is_best_where_it_is_lowest(run_report, runs):
+    for seed, error in enumerate([3.0, 1.0]):
+        evaluate(
+            stub_run(runs / str(seed), "babi_qa", seed=seed),
+            {"mean_error": error, "failed_tasks": 2.0 * error},
+            error,
+            "min",
+        )
+    best, mean = ours(run_report(), "1")
+    assert best[4] == "1.00 (2)"
+    assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"

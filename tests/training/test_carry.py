@@ -93,7 +93,7 @@ def _own_supervisions(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("replicas", "accumulate"), [(1, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
 )
@@ -114,7 +114,7 @@ def test_a_killed_run_goes_on_with_its_carry(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 def test_a_carry_decides_what_is_lost(tmp_path: Path) -> None:
     carried, _ = run_steps(toy_run(tmp_path, supervision="drift", dropout=0.0), 2)
     plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 2)
@@ -127,7 +127,7 @@ def test_a_carry_of_another_dtype_is_refused(tmp_path: Path) -> None:
         train(toy_run(tmp_path, supervision="shrinking"))
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 def test_another_supervision_refuses_a_carry(tmp_path: Path) -> None:
     run = toy_run(tmp_path, supervision="drift", train_steps=1)
     train(run)

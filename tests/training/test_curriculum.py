@@ -155,7 +155,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
     changes = {
         "batch_unit": "examples",

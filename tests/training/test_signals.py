@@ -48,7 +48,14 @@ def interrupted(
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ANNOUNCEMENTS[1:]),
+    ],
+)
 def test_every_signal_that_ends_saves_a_checkpoint(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ def test_replicas_train_as_one_device_with_the_same_global_batch(
         assert_close(weight, other, 1e-4)
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_accumulated_small_batches_are_one_large_batch(tmp_path: Path, replicas: int) -> None:
     # 120 examples an epoch: no accumulation group ends in the middle of one.
@@ -222,7 +222,7 @@ def test_boards_that_were_padded_for_xla_are_refused() -> None:
     assert "set max_length to the number of cells" in str(marked_in(refused.value))
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eagerly")
 def test_mixed_precision_stays_near_float32(tmp_path: Path) -> None:
     plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 3)
     for policy, loss_scale in (("mixed_bfloat16", 1.0), ("mixed_float16", 2.0**15)):

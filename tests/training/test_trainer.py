@@ -82,6 +82,12 @@ registry.problems.register(ToyWords.name, ToyWords)
     [
         (UserError("it cannot be trained."), True),
         (KeyboardInterrupt(), False),
+        pytest.param(
+            tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
+            True,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(ValueError("a mistake in code"), False, marks=pytest.mark.slow),
     ],
     ids=lambda value: type(value).__name__,
 )

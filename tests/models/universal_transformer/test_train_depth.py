@@ -251,7 +251,6 @@ def test_calls_without_an_update_draw_by_themselves() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(("replicas", "accumulate"), [(2, 1), (1, 2)])
 def test_replicas_and_accumulated_batches_draw_the_same(
     replicas: int, accumulate: int, tmp_path: Path
