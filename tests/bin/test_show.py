@@ -432,6 +432,7 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     assert typed[1] in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_line_that_cannot_be_read_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,12 +146,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
         ["--lengths=3", "--checkpoint=last"],
-        pytest.param(["--lengths=3", "--figures={output_dir}/figures"], marks=pytest.mark.slow),
-        pytest.param(["--lengths=3", "--checkpoint=100"], marks=pytest.mark.slow),
+        ["--lengths=3", "--figures={output_dir}/figures"],
+        ["--lengths=3", "--checkpoint=100"],
     ],
 )
 def test_ut_eval_keeps_its_work(run: Run, flags: Sequence[str]) -> None:
