@@ -50,18 +50,6 @@ class DecodeConfig(Config):
     """Outputs for each input, best first: at most beam_size of a beam search, one of greedy
     decoding, any number of samples.
     """
-    wide_ends: bool = option(False)
-    """Beam search keeps an output that ends if it is among the 2 * beam_size best continuations
-    (tensor2tensor), instead of the beam_size best.
-    """
-    strategy: str = option(AUTO, names_of="strategies", besides=(AUTO,))
-    """The search strategy: greedy, beam, sampling, or a registered name; auto: sampling if
-    `sampling` is set, otherwise greedy for beam_size=1 and beam for more.
-    """
-    draft_steps: int = option(0, at_least=0, at_most=_MOST)
-    """Greedy decoding drafts symbols with so many recurrent steps of a Universal Transformer and
-    verifies several of them at once with all its steps, which writes the same; 0: no drafts.
-    """
 
     # Lengths, the end symbol included.
     extra_length: int = option(50, at_least=0, at_most=_MOST)
@@ -106,13 +94,27 @@ class DecodeConfig(Config):
     """Symbols of an input that are read, the end symbol included; what a longer one has beyond them
     is left out, with a warning.
     """
+    write_beam_scores: bool = option(False)
+    """Whether ut-decoder writes the score of an output beside it."""
+
+    # What came after version 0.4 stands behind: options may be given by position.
     compute_type: Literal["float", "int8"] = option("float")
     """float: matrix products as the model has them. int8: products of the decoder's large matrices
     in int8, faster on processors that have such products (avx512_vnni, avx_vnni); the scores change
     a little.
     """
-    write_beam_scores: bool = option(False)
-    """Whether ut-decoder writes the score of an output beside it."""
+    wide_ends: bool = option(False)
+    """Beam search keeps an output that ends if it is among the 2 * beam_size best continuations
+    (tensor2tensor), instead of the beam_size best.
+    """
+    strategy: str = option(AUTO, names_of="strategies", besides=(AUTO,))
+    """The search strategy: greedy, beam, sampling, or a registered name; auto: sampling if
+    `sampling` is set, otherwise greedy for beam_size=1 and beam for more.
+    """
+    draft_steps: int = option(0, at_least=0, at_most=_MOST)
+    """Greedy decoding drafts symbols with so many recurrent steps of a Universal Transformer and
+    verifies several of them at once with all its steps, which writes the same; 0: no drafts.
+    """
 
     @property
     def strategy_name(self) -> str:
