@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ut_tf
 from tests.serving import toy
 from tests.serving.python_model import PythonModel, served
 from tests.serving.test_server import SIGNATURES, post
+from ut_tf.errors import UserError
 from ut_tf.inference.batches import MOST_POSITIONS
 from ut_tf.run import Run
 from ut_tf.serving.batching import Batcher
@@ -122,23 +125,24 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export_run(Run.load(run.output_dir), folder / "export", signatures=())
 
 
-def test_an_export_answers_in_slots_as_in_batches(exported: Path) -> None:
-    model = ServedModel(exported, 1)
-    assert [*model.signatures] == ["serving_default", "classify", "ponder"]
-    stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
-    columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
-    expected = model.answer("classify", columns)
-    slots = model.slots("classify")
+def _check_slots(model: ServedModel, signature: str, columns: Columns) -> Columns:
+    """Checks that examples that arrive one by one are answered in slots as in a batch; returns the
+    answers of the batch.
+    """
+    expected = model.answer(signature, columns)
+    slots = model.slots(signature)
     assert slots is not None
+    waiting = [*range(len(next(iter(columns.values()))))]
     answers: dict[int, Any] = {}
     steps: dict[int, int] = {}
-    for turn in range(40):
-        if turn < len(stories) and slots.room(3):
-            slots.add([turn], {name: [texts[turn]] for name, texts in columns.items()})
+    while waiting or slots.held:
+        if waiting and slots.room(3):
+            key = waiting.pop(0)
+            slots.add([key], {name: [texts[key]] for name, texts in columns.items()})
         for key in slots.held:
             steps[key] = steps.get(key, 0) + 1
-        answers |= dict(slots.advance() if slots.held else ())
-    assert len(answers) > 3 and len({*steps.values()}) > 1
+        answers |= dict(slots.advance())
+    assert len({*steps.values()}) > 1
     for key, outputs in answers.items():
         assert outputs.keys() == expected.keys()
         for name, values in outputs.items():
@@ -146,6 +150,56 @@ def test_an_export_answers_in_slots_as_in_batches(exported: Path) -> None:
                 assert values[0] == expected[name][key]
             else:
                 np.testing.assert_allclose(values[0], expected[name][key], atol=1e-5)
+    return {name: [*values] for name, values in expected.items()}
+
+
+def test_an_export_answers_in_slots_as_in_batches(exported: Path) -> None:
+    model = ServedModel(exported, 1)
+    assert [*model.signatures] == ["serving_default", "classify", "ponder"]
+    stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
+    columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
+    _check_slots(model, "classify", columns)
+
+
+@pytest.mark.slow
+def test_the_saved_sudoku_answers_in_slots_as_in_batches(tmp_path: Path) -> None:
+    run = ut_tf.load("sudoku4").run
+    names = ["serving_default", "start"]
+    model = ServedModel(export_run(run, tmp_path, signatures=names), 1)
+    boards = [b"1..4.4.2.2..4..3", b"", b"12x", b"....3.1.4.2..1.4", b" ", b"132. .231 2.13 314."]
+    answers = _check_slots(model, "serving_default", {"inputs": boards})
+    assert [bool(error) for error in answers["error"]] == [board == b"12x" for board in boards]
+    assert answers["outputs"][1] == answers["outputs"][4] == b""
+    assert answers["outputs"][5] == b"1324 4231 2413 3142"
+
+
+def test_many_long_texts_begin_as_each_alone(exported: Path) -> None:
+    loaded = toy.Loaded(exported)
+
+    def begun(texts: list[bytes], length: int) -> dict[str, Any]:
+        columns = {"story": tf.constant(texts), "question": tf.constant([b""] * len(texts))}
+        return dict(loaded.signatures["start"](**columns, length=tf.constant(length)))
+
+    texts = [b"abcdefghij" * count for count in (90, 1, 95, 99, 3, 97, 98, 94, 93, 92)]
+    together = begun(texts, 0)
+    assert tf.size(together["ids"]) > MOST_POSITIONS
+    for row in (0, 1, len(texts) - 1):
+        for name, values in begun([texts[row]], together["ids"].shape[1]).items():
+            np.testing.assert_array_equal(values[0], together[name][row])
+
+
+def test_start_and_step_of_others_are_their_own(tmp_path: Path) -> None:
+    module = tf.Module()
+    texts, number = tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)
+    same = tf.function(lambda inputs: {"outputs": inputs}).get_concrete_function(texts)
+    other = tf.function(lambda length: {"done": length}).get_concrete_function(number)
+    for name, step_ in (("served", same), ("refused", other)):
+        signatures = {"serving_default": same, "start": same, "step": step_}
+        tf.saved_model.save(module, str(tmp_path / name), signatures=signatures)
+    model = ServedModel(tmp_path / "served", 1)
+    assert {*model.signatures} == {*signatures} and model.slots("serving_default") is None
+    with pytest.raises(UserError, match="signature step takes length that is no list of texts"):
+        ServedModel(tmp_path / "refused", 1)
 
 
 def test_exports_without_steps_are_served_in_batches(tmp_path: Path) -> None:
@@ -156,6 +210,12 @@ def test_exports_without_steps_are_served_in_batches(tmp_path: Path) -> None:
         model = ServedModel(folder, 1)
         assert model.slots("classify") is None
         assert model.answer("classify", {"story": [b"ab"], "question": [b"c"]})["outputs"][0]
+
+
+def test_steps_are_exported_beside_an_answer(tmp_path: Path) -> None:
+    run = toy.untrained_run(tmp_path, "letter_questions", HALTING)
+    with pytest.raises(UserError, match=r"`signatures`=start: .* name serving_default as well"):
+        export_run(Run.load(run.output_dir), tmp_path / "export", signatures=["start"])
 
 
 def test_requests_share_steps_and_each_has_its_answer() -> None:

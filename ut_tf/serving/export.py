@@ -29,7 +29,7 @@ from ut_tf.run import Run
 from ut_tf.run_config import installed_versions, portable_arguments
 from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
-from ut_tf.serving.signatures import Servable, Signature
+from ut_tf.serving.signatures import DEFAULT, Servable, Signature
 from ut_tf.serving.slots import START, STEP
 from ut_tf.serving.versions import ADVICE, SUMMARY_FILE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
@@ -150,6 +150,11 @@ def _known(servable: Servable, names: Sequence[str]) -> tuple[str, ...]:
                 f"`signatures`: this problem has no signature {name!r}{near} It has"
                 f" {', '.join(servable.names)}."
             )
+    if names and not {*names} - {START, STEP}:
+        raise UserError(
+            f"`signatures`={','.join(names)}: {START} and {STEP} take the steps of another"
+            f" signature: name {DEFAULT} as well."
+        )
     return tuple(names) or servable.names
 
 

@@ -22,18 +22,21 @@ from tensorflow.core.framework import types_pb2
 from ut_tf.errors import UserError, marked_in
 from ut_tf.serving.rest_messages import (
     DEFAULT_SIGNATURE,
+    ERROR,
+    WARNING,
     Columns,
     Outputs,
     SignatureInfo,
     TensorInfo,
 )
-from ut_tf.serving.slots import LENGTH, START, STEP, Rows, Slots
+from ut_tf.serving.slots import IDS, LENGTH, START, STEP, Rows, Slots
 from ut_tf.serving.versions import SUMMARY_FILE
 from ut_tf.storage.files import read_bounded
 from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 
 _SAMPLE = b"1 2 3"
-_SLOTS = {START, STEP}
+# Inputs that these signatures have among others.
+_SLOTS = {START: {LENGTH}, STEP: {IDS, ERROR, WARNING}}
 _IN_SLOTS = (DEFAULT_SIGNATURE, "classify")
 # What TensorFlow writes before the reason of an error.
 _WHERE = ("Graph execution error", "Detected at node", "<stack traces")
@@ -60,7 +63,7 @@ class ServedModel:
         self._module = _loaded(folder)
         self._functions = dict(self._module.signatures)
         self._slots: dict[str, Any] = {}
-        if self._functions.keys() >= _SLOTS:
+        if all(names <= _inputs(self._functions.get(name)) for name, names in _SLOTS.items()):
             self._slots = {name: self._functions.pop(name) for name in _SLOTS}
         self._infos = {
             name: _info(function, folder, name, summary)
@@ -166,6 +169,11 @@ def _loaded(folder: Path) -> Any:
     if not getattr(module, "signatures", None):
         raise UserError(f"{folder} has no signatures: name an export of ut-exporter.")
     return module
+
+
+def _inputs(function: Any) -> set[str]:
+    """The names of the inputs of a signature that may be missing."""
+    return set() if function is None else {*function.structured_input_signature[1]}
 
 
 def _info(function: Any, folder: Path, name: str, summary: dict[str, Any]) -> SignatureInfo:

@@ -19,7 +19,7 @@ steps of 0, and harms no other.
 
 Texts are strings [batch], one input for each of the codec's fields. ``inference.reading`` reads
 them, as for ut-decoder. Whatever the batch, some of its examples are computed after the others, so
-that the memory is bounded.
+that the memory is bounded; ``step`` alone computes all its rows at once (``Slots`` bounds them).
 """
 
 from collections.abc import Callable, Sequence
@@ -112,6 +112,13 @@ class Servable(tf.Module):  # type: ignore[misc]
         states: list[Any] = []
         fields = self.codec.fields
 
+        def begun(ids: Any, blank: Any) -> list[Any]:
+            fresh = tf.ones_like(blank)
+            states.append(self._stepped(ids, GivenDepth(tf.constant(0), fresh=fresh))[1])
+            return list(tf.nest.flatten(states[-1]))
+
+        first = tf.function(begun, autograph=False)
+
         def start(*given: Any) -> dict[str, Any]:
             *texts, length = given
             size = tf.shape(texts[0])[0]
@@ -120,10 +127,11 @@ class Servable(tf.Module):  # type: ignore[misc]
             missing = tf.maximum(length - tf.shape(reading.ids)[1], 0)
             paddings = [[0, 0], [0, missing], [0, 0]][: reading.ids.shape.rank]
             ids = tf.pad(reading.ids, paddings)
-            _, state = self._stepped(
-                ids, GivenDepth(tf.constant(0), fresh=tf.ones_like(reading.blank))
-            )
-            states.append(state)
+            features = {IDS: ids, _BLANK: reading.blank}
+            inputs = [tf.TensorSpec(value.shape, value.dtype) for value in features.values()]
+            specs = first.get_concrete_function(*inputs).structured_outputs
+            specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in specs]
+            state = in_parts(lambda part: first(*part.values()), features, specs, MOST_POSITIONS)
             rows = {IDS: ids, _BLANK: reading.blank, **self._told(reading, texts), **_named(state)}
             return {name: values[:size] for name, values in rows.items()}
 
