@@ -249,7 +249,7 @@ def test_ut_eval_keeps_table_records_and_figure(
     assert (tmp_path / "depth_sweep.svg").is_file() and (tmp_path / "depth_sweep.png").is_file()
     metric, residual = depth_curves(kept[0]).axes
     for axis in (metric, residual):
-        (line,) = [line for line in axis.lines if line.get_label() == "trained"]
+        (line,) = [line for line in axis.lines if line.get_label() == "depth of training"]
         assert list(line.get_xdata()) == [2, 2]
     assert metric.lines[0].get_xdata().tolist() == [1, 2, 4]
 
