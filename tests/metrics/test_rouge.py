@@ -56,6 +56,16 @@ def test_ut_bleu_prints_them(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_metrics_of_a_problem_s_own_have_no_rouge_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = toy_run(tmp_path, "toy_class")
+    judge = type(run.make_problem())
+    monkeypatch.setattr(judge, "text_metrics", lambda *_: {"f1": 1.0})
+    with pytest.raises(UserError, match="toy_class judges texts by metrics of its own"):
+        measure_checkpoint(run, metrics="bleu,chrf,rouge")
+
+
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [("rouge", "expected bleu,chrf or bleu,chrf,rouge"), ("bleu,chrf,rouge", "no text is written")],

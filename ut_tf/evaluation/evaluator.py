@@ -106,7 +106,7 @@ def measure_checkpoint(
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
-    with_rouge = _asks_for_rouge(metrics, run, sets)
+    with_rouge = _asks_for_rouge(metrics, run, problem, sets)
     sets, changed = decoded_with(run, sets, decode)
     loaded = load_checkpoint(run, checkpoint)
     which = checkpoint if isinstance(checkpoint, str) else "best"
@@ -136,13 +136,19 @@ def measure_checkpoint(
     )
 
 
-def _asks_for_rouge(metrics: str, run: Run, sets: Sequence[EvaluationSet]) -> bool:
+def _asks_for_rouge(
+    metrics: str, run: Run, problem: Problem, sets: Sequence[EvaluationSet]
+) -> bool:
     """Whether ROUGE is among the metrics of texts that were asked for."""
     names = {name.strip() for name in metrics.split(",") if name.strip()}
     if not names:
         return False
     if names - {"rouge"} != {"bleu", "chrf"}:
         raise UserError(f"`metrics`={metrics}: expected bleu,chrf or bleu,chrf,rouge.")
+    if type(problem).text_metrics is not Problem.text_metrics:
+        raise UserError(
+            f"`metrics`={metrics}: {run.problem} judges texts by metrics of its own; leave it out."
+        )
     if not any(evaluation_set.method == "translate" for evaluation_set in sets):
         raise UserError(
             f"`metrics`={metrics}: no text is written when {run.problem} is evaluated on this"
@@ -320,8 +326,8 @@ class Evaluator:
             label_smoothing,
             batch_tokens,
             vocab_dir,
-            refill,
-            with_rouge,
+            refill=refill,
+            with_rouge=with_rouge,
         )
         self._methods: dict[str, EvaluationMethod] = {}
 

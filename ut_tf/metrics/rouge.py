@@ -24,7 +24,7 @@ ROUGE = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 _NEED = "ROUGE needs"
 _PACKAGE = "rouge-score"
 # Scripts without blanks between words; what names of their characters begin with.
-_WITHOUT_BLANKS = ("CJK ", "HIRAGANA ", "KATAKANA ")
+_WITHOUT_BLANKS = ("CJK ", "HIRAGANA ", "KATAKANA ", "HALFWIDTH KATAKANA ")
 
 
 def check_rouge() -> None:
@@ -76,7 +76,9 @@ class Words:
     @staticmethod
     def _spaced(text: str) -> Iterator[str]:
         for sign in text:
-            if unicodedata.name(sign, "").startswith(_WITHOUT_BLANKS):
+            if unicodedata.category(sign)[0] not in "LMN":
+                yield " "
+            elif unicodedata.name(sign, "").startswith(_WITHOUT_BLANKS):
                 yield f" {sign} "
             else:
-                yield sign if unicodedata.category(sign)[0] in "LMN" else " "
+                yield sign
