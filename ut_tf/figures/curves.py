@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.figures.style import draw_band, in_style, legend_outside, line_style, new_panels
 from ut_tf.figures.words import in_words, short_names
@@ -117,6 +115,9 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
                 f"no run has the curve {name!r}{did_you_mean(name, known)}: expected one of"
                 f" {', '.join(sorted(known))}."
             )
+    # Late: refusals of commands that draw curves need no arrays.
+    import numpy as np
+
     figure, axes = new_panels(len(names))
     labels = short_names(runs)
     with in_style():
@@ -143,6 +144,8 @@ def _on_one_axis(curves: Sequence[Curve]) -> tuple[list[int], Any]:
     """All steps of several curves, and the values there [curves, steps], between log points on the
     line through them; beyond a curve's ends no number.
     """
+    import numpy as np
+
     steps = sorted({step for curve in curves for step, _ in curve})
     rows = (np.array(curve).T for curve in curves)
     ends: dict[str, float] = {"left": np.nan, "right": np.nan}

@@ -84,8 +84,8 @@ class ExampleReader:
             )
         if len(parts) != len(fields):
             raise UserError(
-                f"expected {len(fields)} texts for an example, each on its own"
-                f" ({', '.join(fields)}); got {len(parts)}."
+                f"expected {len(fields)}: {', '.join(fields)}, each a text of its own; got"
+                f" {len(parts)}."
             )
         return tuple(self._text(*pair) for pair in zip(parts, fields, strict=True))
 
