@@ -194,7 +194,9 @@ def test_every_command_reads_an_imported_run(
     assert show.main([*line, "--examples=1"]) == 0
     assert "answer: " in capsys.readouterr().out
     assert insights.main([*line, f"--html={tmp_path / 'page.html'}", "--examples=1"]) == 0
-    assert exporter.main([*line, f"--export_dir={tmp_path / 'export'}"]) == 0
+    # Texts do not say which puzzle they are of.
+    assert exporter.main([*line, f"--export_dir={tmp_path / 'export'}"]) == 1
+    assert "a memory for each of 3 puzzles" in capsys.readouterr().err
 
 
 class HuginnIds(Problem):
