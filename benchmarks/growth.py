@@ -1,6 +1,6 @@
 """Measures how an update's time and memory grow with length, batch, width, depth and vocabulary.
 
-    python benchmarks/growth.py                       # five axes, four values each; ten minutes
+    python benchmarks/growth.py                       # five axes, four values each
     python benchmarks/growth.py --axes=length --hparams=halting=basic
 
 A Universal Transformer with an encoder alone answers at every position of random symbols. One axis
@@ -24,7 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from measuring import Machine, add_flags, report  # noqa: E402
+from measuring import Machine, add_flags, report, training_update  # noqa: E402
 
 BASE = {"length": 64, "batch": 8, "width": 128, "depth": 4, "vocabulary": 1000}
 AXES = {
@@ -39,7 +39,6 @@ THREADS = ("intra_op_threads", "inter_op_threads")
 
 def measure(point: dict[str, int], hparams: str, seconds: float) -> dict[str, float]:
     """Milliseconds of processor time of an update, and megabytes above those of TensorFlow."""
-    import keras
     import tensorflow as tf
 
     from ut_tf.factories import make_hparams, make_model
@@ -51,22 +50,12 @@ def measure(point: dict[str, int], hparams: str, seconds: float) -> dict[str, fl
     sizes = f"hidden_size={width},filter_size={4 * width},num_steps={steps},dropout=0"
     spec = ProblemSpec("tokens", "aligned", *[point["vocabulary"]] * 2, shared_vocab=True)
     model = make_model(make_hparams("universal_transformer_tiny", f"{sizes},{hparams}"), spec, 0)
-    optimizer = keras.optimizers.Adam(1e-3)
-    optimizer.build(model.trainable_variables)
-
-    @tf.function(autograph=False)
-    def update() -> Any:
-        with tf.GradientTape() as tape:
-            logits = model({"inputs": ids}, training=True)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits))
-        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
-        return loss
-
-    update().numpy()
+    update = training_update(model, ids, ids)
+    update()
     times, began = [], time.perf_counter()
     while len(times) < 3 or time.perf_counter() - began < seconds:
         started = time.process_time()
-        update().numpy()
+        update()
         times.append(time.process_time() - started)
     return {"ms": 1e3 * min(times), "megabytes": _most_megabytes() - held}
 

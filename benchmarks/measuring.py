@@ -142,6 +142,31 @@ def in_turns(
     return times
 
 
+def training_update(model: Any, inputs: Any, labels: Any) -> Callable[[], None]:
+    """A function that updates a new model by Adam on one batch, as one graph.
+
+    Args:
+      model: keras.Model that takes {"inputs": ids}.
+      inputs: int32 [batch, length].
+      labels: int32 of the shape of the logits without their last axis.
+    """
+    import keras
+    import tensorflow as tf
+
+    optimizer = keras.optimizers.Adam(1e-3)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function(autograph=False)
+    def update() -> Any:
+        with tf.GradientTape() as tape:
+            logits = model({"inputs": inputs}, training=True)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    return lambda: update().numpy()
+
+
 def add_flags(parser: argparse.ArgumentParser, intra_op_threads: int | None = None) -> None:
     """Adds the flags of threads and of the peak."""
     cores = os.cpu_count()

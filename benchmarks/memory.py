@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from measuring import Machine, add_flags, in_turns, report  # noqa: E402
+from measuring import Machine, add_flags, in_turns, report, training_update  # noqa: E402
 
 from ut_tf import registry  # noqa: E402
 from ut_tf.config.hparams import HParams, converted  # noqa: E402
@@ -33,24 +33,12 @@ SPEC = ProblemSpec(inputs="tokens", targets="class", input_vocab_size=64, target
 
 def training_step(model_name: str, network: Any, length: int) -> Callable[[], None]:
     """A function that updates a new model on one sequence of random symbols."""
-    import keras
     import tensorflow as tf
 
     model = registry.models.get(model_name)(network, SPEC)
-    optimizer = keras.optimizers.Adam(1e-3)
-    optimizer.build(model.trainable_variables)
     inputs = tf.random.uniform([1, length], 2, SPEC.input_vocab_size, tf.int32)
     labels = tf.random.uniform([1], 0, SPEC.target_vocab_size, tf.int32)
-
-    @tf.function(autograph=False)
-    def update() -> Any:
-        with tf.GradientTape() as tape:
-            logits = model({"inputs": inputs}, training=True)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
-        return loss
-
-    return lambda: update().numpy()
+    return training_update(model, inputs, labels)
 
 
 def rows_of(times: dict[int, dict[str, float]]) -> list[dict[str, Any]]:
