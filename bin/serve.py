@@ -66,6 +66,7 @@ def main(argv: list[str]) -> None:
     server = WebServer(
         endpoints.routes, COMMAND, *address, limits, report, values.access_log, [batcher.sizes]
     )
+    tell(COMMAND, f"loading {export_dir}")
     import_tensorflow()
     from ut_tf.serving.served_model import ServedModel
 

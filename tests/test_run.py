@@ -472,3 +472,8 @@ def test_a_resumed_run_takes_the_precision_that_the_user_asks_for(create, machin
     assert Run.load(run.output_dir).hparams.training.dtype_policy == "mixed_bfloat16"
     with pytest.raises(UserError, match="dtype_policy: mixed_bfloat16 -> mixed_float16"):
         create(hparams_set="half", hparams="dtype_policy=mixed_float16")
+
+
+def test_a_run_is_shown_in_a_line(tmp_path: Path) -> None:
+    run = Run.plan("words", "narrow", "dropout=0.2", output_dir=tmp_path, seed=3)
+    assert repr(run) == "Run(words, narrow, dropout=0.2, seed 3)"

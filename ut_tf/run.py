@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 LARGEST_SEED = 2**32 - 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run(RunConfig):
     """One training: problem, hyperparameters and directories.
 

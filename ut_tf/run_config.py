@@ -157,6 +157,12 @@ class RunConfig:
     asked: dict[str, str] = field(default_factory=dict)
     data_version: int = DATA_VERSION
 
+    def __repr__(self) -> str:
+        changes = f", {self.overrides}" if self.overrides else ""
+        return (
+            f"{type(self).__name__}({self.problem}, {self.hparams_set}{changes}, seed {self.seed})"
+        )
+
 
 def read_values(folder: Path) -> dict[str, Any] | None:
     """Reads the values of config.json as they stand there; None: there is no such file.

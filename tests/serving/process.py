@@ -29,6 +29,8 @@ class Process:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        loading = self.process.stdout.readline()
+        assert loading.startswith("ut-serve: loading "), loading
         self.lines = [self.process.stdout.readline()]
         match = re.fullmatch(
             r"ut-serve: digits, version 1 of \S+/export, at (\S+) \(.*\)\n", self.lines[0]
