@@ -2,12 +2,13 @@
 
     python benchmarks/growth.py                       # five axes, four values each
     python benchmarks/growth.py --axes=length --hparams=halting=basic
+    python benchmarks/growth.py --axes=length --model=mem_bottleneck_transformer
 
-A Universal Transformer with an encoder alone answers at every position of random symbols. One axis
-is varied, the others stay. Each point has a process of its own, whose memory is the most that it
-held above what TensorFlow takes; its time is the least processor time of an update. The exponent is
-the slope of a line through the logarithms: 1 is linear, 2 quadratic. The last line on standard
-output is JSON.
+An encoder alone, by default of a Universal Transformer, answers at every position of random
+symbols. One axis is varied, the others stay. Each point has a process of its own, whose memory is
+the most that it held above what TensorFlow takes; its time is the least processor time of an
+update. The exponent is the slope of a line through the logarithms: 1 is linear, 2 quadratic. The
+last line on standard output is JSON.
 """
 
 import argparse
@@ -34,10 +35,10 @@ AXES = {
     "depth": (4, 8, 16, 32),
     "vocabulary": (4000, 8000, 16000, 32000),
 }
-THREADS = ("intra_op_threads", "inter_op_threads")
+SETTINGS = ("model", "hparams", "seconds", "intra_op_threads", "inter_op_threads")
 
 
-def measure(point: dict[str, int], hparams: str, seconds: float) -> dict[str, float]:
+def measure(point: dict[str, int], flags: argparse.Namespace) -> dict[str, float]:
     """Milliseconds of processor time of an update, and megabytes above those of TensorFlow."""
     import tensorflow as tf
 
@@ -46,14 +47,16 @@ def measure(point: dict[str, int], hparams: str, seconds: float) -> dict[str, fl
 
     ids = tf.random.uniform([point["batch"], point["length"]], 2, point["vocabulary"], tf.int32)
     held = _most_megabytes()
-    width, steps = point["width"], point["depth"]
-    sizes = f"hidden_size={width},filter_size={4 * width},num_steps={steps},dropout=0"
+    width = point["width"]
+    depth = "num_steps" if flags.model == "universal_transformer" else "num_layers"
+    sizes = f"hidden_size={width},filter_size={4 * width},{depth}={point['depth']},dropout=0"
     spec = ProblemSpec("tokens", "aligned", *[point["vocabulary"]] * 2, shared_vocab=True)
-    model = make_model(make_hparams("universal_transformer_tiny", f"{sizes},{hparams}"), spec, 0)
+    changes = ",".join(filter(None, [sizes, flags.hparams]))
+    model = make_model(make_hparams("universal_transformer_tiny", changes, flags.model), spec, 0)
     update = training_update(model, ids, ids)
     update()
     times, began = [], time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - began < seconds:
+    while len(times) < 3 or time.perf_counter() - began < flags.seconds:
         started = time.process_time()
         update()
         times.append(time.process_time() - started)
@@ -89,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--axes", default=",".join(AXES), help="default: %(default)s")
-    parser.add_argument("--hparams", default="halting=none", help="default: %(default)s")
+    parser.add_argument("--model", default="universal_transformer", help="default: %(default)s")
+    parser.add_argument("--hparams", default="", help="changes of universal_transformer_tiny")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each point")
     parser.add_argument("--point", help="measures one point in this process: JSON")
     add_flags(parser, intra_op_threads=1)
@@ -99,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from ut_tf.training.threads import set_threads
 
         set_threads(flags.intra_op_threads, flags.inter_op_threads)
-        print(json.dumps(measure(json.loads(flags.point), flags.hparams, flags.seconds)))
+        print(json.dumps(measure(json.loads(flags.point), flags)))
         return 0
     machine = Machine.now(["float32"], flags.peak_repetitions)
     rows = []
@@ -107,9 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = {}
         for value in AXES[axis]:
             point = json.dumps({**BASE, axis: value})
-            command = [sys.executable, __file__, f"--point={point}", f"--hparams={flags.hparams}"]
-            settings = (f"--{name}={getattr(flags, name)}" for name in ("seconds", *THREADS))
-            printed = subprocess.run([*command, *settings], check=True, stdout=subprocess.PIPE)
+            settings = (f"--{name}={getattr(flags, name)}" for name in SETTINGS)
+            command = [sys.executable, __file__, f"--point={point}", *settings]
+            printed = subprocess.run(command, check=True, stdout=subprocess.PIPE)
             found[value] = json.loads(printed.stdout.splitlines()[-1])
         rows += rows_of(axis, found)
     report(machine.with_peaks_again(), rows, vars(flags))

@@ -39,6 +39,12 @@ def as_code(text: str) -> str:
     return f"`{as_prose(text).replace('`', '&#96;')}`"
 
 
+def as_block(text: str) -> str:
+    """Lines as a block of code, which none of them ends."""
+    lines = (printable(line).replace("```", "'''") for line in text.split("\n"))
+    return "\n".join(["```", *lines, "```"])
+
+
 def as_prose(text: str) -> str:
     """``one_line`` of a text that has no element, link or picture in Markdown."""
     # A backslash could be cancelled by another one before it, and intervals stand in brackets.

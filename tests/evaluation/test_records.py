@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.metric_names import telling
 from ut_tf.evaluation.records import Record, append_record, latest, now, read_records
 from ut_tf.evaluation.selection import first
-from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.storage.layout import RECORDS_FILE
 
 RECORD = Record(
@@ -104,26 +101,6 @@ def test_a_record_goes_to_no_file_that_a_link_leads_to(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"cannot be written: {RECORDS_FILE} is a link"):
         append_record(tmp_path, RECORD)
     assert (tmp_path / "theirs").read_text() == "mine\n"
-
-
-def test_minutes_of_training_without_pauses_and_other_files(tmp_path: Path) -> None:
-    assert training_minutes(tmp_path, 100) is None
-    folder = tmp_path / "tensorboard"
-
-    def write(name: str, events: list[tuple[float, int]]) -> Path:
-        folder.mkdir(exist_ok=True)
-        with tf.io.TFRecordWriter(str(folder / name)) as writer:
-            for seconds, step in events:
-                event = tf.compat.v1.Event(wall_time=1e9 + seconds, step=step)
-                writer.write(event.SerializeToString())
-        return folder / name
-
-    write("events.out.tfevents.1.a.v2", [(0, 0), (60, 10), (90, 20)])
-    second = write("events.out.tfevents.2.a.v2", [(1000, 0), (1060, 30), (1120, 40)])
-    write("events.out.tfevents.3.a.bleu", [(5000, 0), (9000, 40)])
-    assert training_minutes(tmp_path, 30) == pytest.approx(2.5)
-    os.truncate(second, second.stat().st_size - 3)
-    assert training_minutes(tmp_path, 40) == pytest.approx(2.5)
 
 
 ONE_TASK = {

@@ -10,7 +10,6 @@ import os
 import pickle
 import resource
 import shutil
-import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 from tests.bin.tiny_runs import stories_run
 from ut_tf.data import unpacking
@@ -30,7 +28,6 @@ from ut_tf.data.problem import Problem
 from ut_tf.data.text.subword_files import read_subwords
 from ut_tf.data.text.vocabulary import read_symbols
 from ut_tf.errors import UserError
-from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.interop.tensor2tensor import import_run
 from ut_tf.interop.tensor2tensor_files import named_problem, read_checkpoint, read_hparams
 from ut_tf.problems.reasoning.sudoku import Sudoku
@@ -329,21 +326,3 @@ def test_puzzles_and_another_problem_s_data_are_not_written_there_either(
     assert run.with_folders_for(other).data_dir == tmp_path / "home/.cache/ut_tf/data"
     other.prepare(elsewhere, elsewhere)
     assert run.with_folders_for(other) is run
-
-
-@pytest.mark.parametrize("kind", ["pipe", "long"])
-def test_events_of_others_neither_hang_nor_take_memory(tmp_path: Path, kind: str) -> None:
-    """TensorFlow ends the process where an event's declared length cannot be had."""
-    (tmp_path / "tensorboard").mkdir()
-    path = tmp_path / "tensorboard" / "events.out.tfevents.1"
-    with tf.io.TFRecordWriter(str(path.with_suffix(".0"))) as writer:
-        for step in (0, 2):
-            event = tf.compat.v1.Event(wall_time=60.0 * step, step=step)
-            writer.write(event.SerializeToString())
-    assert training_minutes(tmp_path, 2) == 2.0
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        length = struct.pack("<Q", 10**18)
-        path.write_bytes(length + struct.pack("<I", masked_crc32c(length)) + bytes(100))
-    assert training_minutes(tmp_path, 2) is None

@@ -28,12 +28,12 @@ from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
 from ut_tf.evaluation.refill_pass import measure_in_slots
 from ut_tf.evaluation.selection import selection_of
-from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.metrics.rouge import check_rouge
 from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import LoadedCheckpoint, load_checkpoint
 from ut_tf.search.config import DecodeConfig
+from ut_tf.storage.processes import training_minutes
 
 _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 """Options of the search that add to what ut-decoder writes."""

@@ -24,7 +24,6 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError, counted
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.selection import selection_of
-from ut_tf.evaluation.training_time import training_minutes
 from ut_tf.factories import make_problem
 from ut_tf.inference.example_reader import ExampleReader, Texts
 from ut_tf.inference.translator import Translator, check_vocabulary
@@ -34,6 +33,7 @@ from ut_tf.notices import warn
 from ut_tf.run import Run
 from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
+from ut_tf.storage.processes import training_minutes
 
 _BLOCK = 1000
 _NAMED = 50

@@ -12,18 +12,19 @@ what ut-eval found.
 import dataclasses
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, latest, read_records
-from ut_tf.evaluation.training_time import training_minutes
-from ut_tf.markdown import as_code, as_prose, one_line
+from ut_tf.markdown import as_block, as_code, as_prose, one_line
+from ut_tf.metrics.sums import Group
 from ut_tf.run import Run
 from ut_tf.run_config import from_values, portable_arguments, read_values
-from ut_tf.tables.card_tables import Statistic, parted, statistics_of, tables
+from ut_tf.storage.processes import training_minutes
+from ut_tf.tables.evaluation_table import metrics_table
 from ut_tf.version import __version__
 
 _SIZES = (
@@ -71,23 +72,16 @@ class Stored:
 def model_card(run: Run, stored: Stored) -> str:
     """The text of the card."""
     record = _record(run, stored.step)
-    validated = parted(statistics_of(dict(stored.validated)))
-    measured = validated if record is None else parted(_measured(record))
-    (scores, pondering), halted_in = measured, "the evaluation"
-    if record is None or not pondering:
-        pondering, halted_in = validated[1], "validation"
     sections = [
         _front_matter(run, stored, record),
         f"# {stored.name}\n\n{_what_it_is(run, stored)}",
         f"## Use\n\n{_use(stored)}",
         f"## Task and data\n\n{_task(run, record)}",
         f"## Training\n\n{_training(run, stored)}",
-        f"## Score\n\n{_scores(scores, record, stored)}",
+        f"## Score\n\n{_score(run, stored, record)}",
+        f"## Hyperparameters\n\n{_hyperparameters(run)}",
+        f"## Versions\n\n{_versions(stored)}",
     ]
-    if pondering:
-        sections.append(f"## Ponder statistics\n\n{_pondering(pondering, halted_in, run)}")
-    sections.append(f"## Hyperparameters\n\n{_hyperparameters(run)}")
-    sections.append(f"## Versions\n\n{_versions(stored)}")
     return "\n\n".join(sections) + "\n"
 
 
@@ -121,11 +115,6 @@ def _as_trained(run: Run) -> Run:
     if values is None:
         return run
     return dataclasses.replace(run, hparams=from_values(values, run.output_dir).hparams)
-
-
-def _measured(record: Record) -> list[Statistic]:
-    """What ut-eval measured."""
-    return statistics_of(record.metrics, record.intervals, record.examples, record.groups)
 
 
 def _front_matter(run: Run, stored: Stored, record: Record | None) -> str:
@@ -221,36 +210,42 @@ def _other_model(run: Run) -> bool:
     return bool(registry.hparams_sets.get(run.hparams_set)().model != run.hparams.model)
 
 
-def _scores(scores: Sequence[Statistic], record: Record | None, stored: Stored) -> str:
-    if not scores:
-        return "It has not been evaluated."
-    if record is None:
-        origin = "Of validation, during training; ut-eval has not evaluated this checkpoint."
-    else:
+def _score(run: Run, stored: Stored, record: Record | None) -> str:
+    """What was measured, as ut-eval prints it."""
+    if record is not None:
         judged = sum(record.examples.values())
         examples = f"{judged:,} examples of " if judged else ""
         origin = (
             f"Measured by ut-eval on {examples}the {as_prose(record.split)} split; brackets hold"
             " 95% intervals, which cover the choice of the examples."
         )
+        groups = {name: Group(**group) for name, group in record.groups.items()}
+        table = metrics_table(
+            record.metrics, record.intervals, record.examples, groups, record.headlines
+        )
+    elif stored.validated:
+        origin = "Of validation, during training; ut-eval has not evaluated this checkpoint."
+        table = metrics_table(stored.validated)
+    else:
+        return "It has not been evaluated."
     if stored.dtype != "float32":
         origin += f" Measured before the weights were rounded to {stored.dtype}."
-    return f"{origin}\n\n{tables(scores)}"
+    return "\n\n".join(filter(None, [origin, as_block(table), _pondering(run, table)]))
 
 
-def _pondering(statistics: Sequence[Statistic], halted_in: str, run: Run) -> str:
+def _pondering(run: Run, table: str) -> str:
+    """What the ponder times in a table are, and what stops the positions; empty without such."""
+    if "ponder_time" not in table:
+        return ""
     network = vars(run.hparams.network)
     form = network.get("halting", "none")
     names = {"pondernet": _PONDERNET, "none": _EXITS}.get(form, _HALTING)
     known = [(name, network[name]) for name in names if name in network]
     # ut-eval does not measure it in slots that refill.
-    has_share = any("compute_share" in each.metric.split("/") for each in statistics)
-    share = (
-        ", and the share of full depth that was computed (`compute_share`)," if has_share else ""
-    )
+    share = ", `compute_share` the share of full depth that was computed"
     return (
-        f"Recurrent steps per position (`ponder_time`){share} in {halted_in}."
-        f"\n\n{tables(statistics)}\n\n{'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
+        f"`ponder_time` are recurrent steps per position{share if 'compute_share' in table else ''}"
+        f". {'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
     )
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ut_tf.errors import UserError
+from ut_tf.notices import warn
 from ut_tf.storage.files import write_text
 from ut_tf.storage.json_lines import sealed
 from ut_tf.storage.layout import PROCESSES_FILE
@@ -108,6 +110,18 @@ def minutes_until(processes: Sequence[TrainingProcess], step: int) -> Minutes | 
     return Minutes(
         sum(point.wall for point in last) / 60, sum(point.processor for point in last) / 60
     )
+
+
+def training_minutes(folder: Path, step: int) -> float | None:
+    """The minutes that a run was trained up to `step`, validation included; None where its
+    directory does not tell, or with a warning where its file is damaged.
+    """
+    try:
+        minutes = minutes_until(read_processes(folder), step)
+    except UserError as error:
+        warn(f"the minutes of the training are not known: {error}")
+        return None
+    return minutes.wall if minutes else None
 
 
 def checkout_commit(root: Path = _ROOT) -> str | None:
