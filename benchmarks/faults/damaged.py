@@ -128,7 +128,7 @@ class Readers:
         """The state from which ut-trainer goes on."""
         from ut_tf.run import Run
         from ut_tf.storage.checkpoints import CheckpointStore, read_state
-        from ut_tf.training.progress_values import TrainingState
+        from ut_tf.training.state_values import TrainingState
 
         Run.plan(
             tiny.PROBLEM,

@@ -173,7 +173,7 @@ def _manifest(content: bytes, folder: Path) -> None:
 def _state(content: bytes, folder: Path) -> None:
     from ut_tf.storage.checkpoints import read_state
     from ut_tf.training.averaging import averaged_steps
-    from ut_tf.training.progress_values import TrainingState
+    from ut_tf.training.state_values import TrainingState
 
     checkpoint = folder / "checkpoints" / "step-00000120"
     checkpoint.mkdir(parents=True)

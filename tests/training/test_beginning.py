@@ -24,7 +24,7 @@ from ut_tf.training.hooks.hook import Schedule
 from ut_tf.training.hooks.ponder_watch import PonderWatch
 from ut_tf.training.opening import Beginning, long_training, opening_lines
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.progress_values import TrainingState, Window
+from ut_tf.training.state_values import TrainingState, Window
 from ut_tf.training.step_report import StepReport
 
 

@@ -24,7 +24,7 @@ from ut_tf.storage.json_lines import objects
 from ut_tf.storage.layout import METRICS_FILE
 from ut_tf.training.logs import RunLog, drop_lines_after
 from ut_tf.training.progress import ProgressLine, format_duration
-from ut_tf.training.progress_values import TrainingState, Window
+from ut_tf.training.state_values import TrainingState, Window
 from ut_tf.training.step_report import StepReport
 from ut_tf.training.trainer import train
 

@@ -26,7 +26,7 @@ from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.training.optimizer import Optimizer, make_optimizer
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.train_state import TrainState
 
 

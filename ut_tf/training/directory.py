@@ -24,7 +24,7 @@ from ut_tf.storage.layout import (
 )
 from ut_tf.storage.locks import held_alone
 from ut_tf.training.distribution import Workers
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 _OUT_OF_MEMORY = (MemoryError, tf.errors.ResourceExhaustedError)
 

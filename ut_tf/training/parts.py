@@ -16,8 +16,8 @@ from ut_tf.training.distribution import Workers, check_same_precision
 from ut_tf.training.hooks.hook import StoppedBy
 from ut_tf.training.optimizer import Optimizer, make_optimizer
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.saver import Saver
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.train_state import TrainState
 from ut_tf.training.warm_start import refuse_other_vocabulary
 

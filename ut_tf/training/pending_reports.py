@@ -6,7 +6,7 @@ from typing import Any
 from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.progress import Speedometer
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.step_report import StepReport
 

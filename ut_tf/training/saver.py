@@ -8,7 +8,7 @@ from ut_tf.errors import UserError
 from ut_tf.storage.checkpoints import CheckpointStore, read_state, restore
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.train_state import TrainState
 
 # What a checkpoint holds besides the numbers, about.

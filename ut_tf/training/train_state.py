@@ -17,7 +17,7 @@ import tensorflow as tf
 from ut_tf.errors import UserError, counted
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 
 @dataclass

@@ -51,8 +51,8 @@ from ut_tf.training.opening import Beginning, long_training, nothing_to_do, open
 from ut_tf.training.parts import TrainingParts
 from ut_tf.training.pending_reports import PendingReports
 from ut_tf.training.progress import Speedometer
-from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.signals import StopRequest, unread_output_stops
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams, trial_name
 from ut_tf.training.trackers import check_tracker, make_tracker

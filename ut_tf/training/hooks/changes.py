@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 
 class Changes(Hook):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine, Speedometer, format_duration
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 _PAUSE_SECONDS = 30.0
 # Measured for less, a first hiccup could pass for the speed.

@@ -4,7 +4,7 @@ import time
 
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 
 class FirstUpdate(Hook):

@@ -2,7 +2,7 @@
 
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.logs import RunLog
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.step import TrainingStep
 
 

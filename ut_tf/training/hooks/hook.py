@@ -15,7 +15,7 @@
 import abc
 from typing import Literal
 
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 StoppedBy = Literal["train_steps", "early_stopping", "signal"]
 

@@ -4,7 +4,7 @@ from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.logs import RunLog
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.progress_values import TrainingState, Window
+from ut_tf.training.state_values import TrainingState, Window
 
 
 class Logging(Hook):

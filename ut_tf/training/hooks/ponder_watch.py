@@ -2,7 +2,7 @@
 
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 _FEW_STEPS = 2
 # Of the mean, which few positions may pull away.

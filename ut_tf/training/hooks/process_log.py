@@ -9,7 +9,7 @@ from ut_tf.notices import warn
 from ut_tf.storage.disk_errors import readable_disk_errors
 from ut_tf.storage.processes import Point, TrainingProcess, read_processes, write_processes
 from ut_tf.training.hooks.hook import Hook, Schedule
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 
 class Stopwatch:

@@ -7,7 +7,7 @@ from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.curriculum import CHECK_FREQUENCY, Curriculum
 from ut_tf.training.hooks.hook import Hook
 from ut_tf.training.progress import ProgressLine
-from ut_tf.training.progress_values import TrainingState
+from ut_tf.training.state_values import TrainingState
 
 
 class Stages(Hook):

@@ -2,9 +2,9 @@
 
 from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, StoppedBy
-from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.saver import Saver
 from ut_tf.training.signals import StopRequest
+from ut_tf.training.state_values import TrainingState
 
 # Several workers ask each other this often (in updates) whether one of them got a signal.
 _CHECK_FREQUENCY = 10

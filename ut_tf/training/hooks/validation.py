@@ -13,8 +13,8 @@ from ut_tf.training.distribution import Workers
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.logs import RunLog
 from ut_tf.training.progress import ProgressLine, Speedometer
-from ut_tf.training.progress_values import TrainingState
 from ut_tf.training.saver import Saver
+from ut_tf.training.state_values import TrainingState
 from ut_tf.training.summaries import WrittenExamples
 
 
