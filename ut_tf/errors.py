@@ -4,8 +4,9 @@
 do.
 """
 
+import contextlib
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -19,6 +20,7 @@ class UserError(Exception):
 # Of difflib's ratio: below it, two names share letters by chance ("acr" and "basic": .5).
 _LIKE, _MUCH_LESS = 0.6, 0.2
 _BEGINNING = 3
+_LONGEST_REASON = 300
 _MARK, _END = "[user error: ", " :end]"
 
 
@@ -44,6 +46,26 @@ def marked_in(error: BaseException) -> str | None:
         return None
     # TensorFlow shows each part of a check's data in brackets.
     return text.split(_MARK, 1)[1].split(_END, 1)[0].replace("] [", "")
+
+
+@contextlib.contextmanager
+def refused(
+    what: object, advice: str, done: str = "read", also: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turns an OSError in the context into a UserError, "WHAT cannot be DONE (reason): ADVICE."
+
+    Args:
+      what: is read or written, a path for one.
+      advice: what to do, without a full stop; empty: nothing is said.
+      done: "read", "written" or the like.
+      also: other errors that say so.
+    """
+    try:
+        yield
+    except (OSError, *also) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        text = f"{what} cannot be {done} ({shown(reason, _LONGEST_REASON)})"
+        raise UserError(f"{text}: {advice}." if advice else f"{text}.") from error
 
 
 def counted(count: int, noun: str) -> str:

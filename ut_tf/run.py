@@ -33,7 +33,7 @@ from ut_tf.data.arguments import (
 )
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
-from ut_tf.errors import UserError, check_arguments
+from ut_tf.errors import UserError, check_arguments, refused
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.notices import note, warn
 from ut_tf.paths import absolute
@@ -445,7 +445,8 @@ class Run(RunConfig):
         return self if (self.output_dir / CONFIG_FILE).exists() else self._write()
 
     def _write(self) -> Self:
-        try:
+        place = f"`output_dir`={self.output_dir}"
+        with refused(place, "make room there or name another", "written"):
             for source in self.make_problem().vocab_files(self.data_dir):
                 target = self.vocab_dir / source.name
                 if not target.is_file():
@@ -454,11 +455,6 @@ class Run(RunConfig):
             digests = {path.name: sha256_of(path) for path in files if path.is_file()}
             run = dataclasses.replace(self, vocab_sha256=digests)
             write_config(run, self.output_dir)
-        except OSError as error:
-            raise UserError(
-                f"`output_dir`={self.output_dir} cannot be written: {error.strerror or error};"
-                " make room there or name another."
-            ) from error
         return run
 
 

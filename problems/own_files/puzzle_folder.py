@@ -32,7 +32,7 @@ from ut_tf.data.prepared import NotPreparedError
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import Board, TextCodec, join_symbols
 from ut_tf.data.text.refusals import quoted, text_where
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.notices import note
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
@@ -73,13 +73,12 @@ class Description:
         Raises:
           UserError: it cannot be read, or lacks something.
         """
-        try:
+        with refused(
+            path,
+            "expected the dataset.json of a data folder of HRM or TRM",
+            also=(ValueError, RecursionError),
+        ):
             values = json.loads(read_bounded(path))
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(
-                f"{path} cannot be read ({error}): expected the dataset.json of a data folder of"
-                " HRM or TRM."
-            ) from error
         given = values if isinstance(values, dict) else {}
         numbers = {name: given.get(name) for name in (*_NUMBERS, "ignore_label_id")}
         for name, value in numbers.items():
@@ -354,13 +353,12 @@ def _note_puzzles(folder: Path | None, count: int) -> None:
 
 
 def _array(path: Path) -> Array:
-    try:
+    with refused(
+        path,
+        "expected an array of whole numbers of a data folder of HRM or TRM; restore it",
+        also=(ValueError, EOFError),
+    ):
         array = read_array(path, mmap=True)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}): expected an array of whole numbers of a data folder"
-            " of HRM or TRM; restore it."
-        ) from error
     if array.dtype.kind not in "iu":
         raise UserError(f"{path} holds {array.dtype}: expected whole numbers.")
     return array

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.notices import warn
 from ut_tf.storage.files import read_bounded, remove_leftovers, sha256_of, write_text
 from ut_tf.storage.locks import exclusive
@@ -186,15 +186,11 @@ def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
     Raises:
       UserError: the file cannot be read.
     """
-    try:
+    with refused(path, "check its name and permissions"):
         status = path.stat()
         record: dict[str, Any] = {"path": str(path), "size": status.st_size}
         if digest:
             record |= {"modified": status.st_mtime_ns, "sha256": sha256_of(path)}
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror or error}): check its name and permissions."
-        ) from error
     return record
 
 

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ut_tf.errors import UserError
+from ut_tf.errors import refused
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
 from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import ENSEMBLES_FILE, RECORDS_FILE
@@ -129,20 +129,17 @@ def append_record(output_dir: str | Path, record: Record) -> None:
       UserError: the file cannot be written.
     """
     path = Path(output_dir) / (ENSEMBLES_FILE if record.ensemble else RECORDS_FILE)
-    try:
-        with open_to_append(path) as file:
-            last = read_bounded(path, MOST_LINES_BYTES).rpartition(b"\n")[2]
-            file.seek(0, os.SEEK_END)
-            if last and read_object(last) is None:
-                file.truncate(file.tell() - len(last))
-            elif last:
-                file.write(b"\n")
-            file.write(f"{sealed(record.to_json())}\n".encode())
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror or error}; change its permissions to keep"
-            " a record."
-        ) from error
+    with (
+        refused(path, "change its permissions to keep a record", "written"),
+        open_to_append(path) as file,
+    ):
+        last = read_bounded(path, MOST_LINES_BYTES).rpartition(b"\n")[2]
+        file.seek(0, os.SEEK_END)
+        if last and read_object(last) is None:
+            file.truncate(file.tell() - len(last))
+        elif last:
+            file.write(b"\n")
+        file.write(f"{sealed(record.to_json())}\n".encode())
 
 
 def read_records(output_dir: str | Path, file: str = RECORDS_FILE) -> list[Record]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from tabulate import tabulate
 
-from ut_tf.errors import UserError
+from ut_tf.errors import refused
 from ut_tf.storage.files import write_text
 
 
@@ -60,13 +60,8 @@ class Sweep:
         values = f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n"
         for end, content in ((".json", values), (".csv", text.getvalue())):
             path = output_dir / f"{name or self.stem}{end}"
-            try:
+            with refused(path, "change the folder's permissions", "written"):
                 write_text(path, content)
-            except OSError as error:
-                raise UserError(
-                    f"{path} cannot be written: {error.strerror or error}; change the folder's"
-                    " permissions."
-                ) from error
 
 
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> str:

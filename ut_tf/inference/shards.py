@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.data.chunks import chunks
-from ut_tf.errors import UserError, counted
+from ut_tf.errors import UserError, counted, refused
 from ut_tf.storage.files import write_bytes, write_parts, write_text
 
 # The texts of an example and, where it is scored, its target.
@@ -162,13 +162,11 @@ class Shards:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _plan(self) -> dict[str, Any]:
-        try:
+        with refused(
+            self.folder / _PLAN_FILE, "delete that folder", also=(ValueError, KeyError, TypeError)
+        ):
             plan = json.loads((self.folder / _PLAN_FILE).read_text(encoding="utf-8"))
             int(plan["shards"]), int(plan["examples"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{self.folder / _PLAN_FILE} cannot be read ({error}): delete that folder."
-            ) from error
         return dict(plan)
 
     def _input_file(self, number: int) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ut_tf.errors import UserError, shown
+from ut_tf.errors import refused
 from ut_tf.interop.stored_numbers import MOST_BYTES, numbers_of
 from ut_tf.storage.files import read_bounded
 
@@ -19,7 +19,12 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]
     """
     from safetensors import SafetensorError, deserialize
 
-    try:
+    with refused(
+        os.fspath(path),
+        "copy it again from where it was saved",
+        "read as a safetensors file",
+        also=(SafetensorError, ValueError, OverflowError),
+    ):
         # It checks the header: sizes, shapes, and that each byte belongs to exactly one array.
         content = read_bounded(Path(path), MOST_BYTES)
         stored = deserialize(content)  # type: ignore[no-untyped-call]
@@ -27,8 +32,3 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]
             name: numbers_of(array["dtype"], array["data"]).reshape(array["shape"])
             for name, array in stored
         }
-    except (SafetensorError, OSError, ValueError, OverflowError) as error:
-        raise UserError(
-            f"{os.fspath(path)} cannot be read as a safetensors file ({shown(str(error), 300)}):"
-            " copy it again from where it was saved."
-        ) from error

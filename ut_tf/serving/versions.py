@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.storage.leftovers import filled_beside
 
 ADVICE = "name another `export_dir`, or change its permissions"
@@ -29,12 +29,8 @@ def new_version(export_dir: Path, version: int | None = None) -> Path:
     """
     if version is not None and version < 0:
         raise UserError(f"`version`={version}: expected a whole number from 0.")
-    try:
+    with refused(export_dir, ADVICE):
         numbers = _versions(export_dir)
-    except OSError as error:
-        raise UserError(
-            f"{export_dir} cannot be read ({error.strerror or error}): {ADVICE}."
-        ) from error
     if version in numbers:
         raise UserError(
             f"{export_dir / str(version)} already exists: name another `version` or `export_dir`,"

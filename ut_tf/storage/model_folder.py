@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded, sha256_of
 from ut_tf.storage.layout import (
     CARD_FILE,
@@ -194,18 +194,15 @@ def open_weights(folder: Path) -> Iterator[WeightsFile]:
     from safetensors import SafetensorError, safe_open
 
     path = folder / WEIGHTS_FILE
-    try:
-        with safe_open(path, framework="np") as file:
-            for name in file.keys():  # noqa: SIM118
-                kind = file.get_slice(name).get_dtype()
-                if kind not in _STORED_TYPES:
-                    raise UserError(
-                        f"{path}: {name!r} is stored as {kind}, expected one of"
-                        f" {', '.join(_STORED_TYPES)}: save the model anew."
-                    )
-            yield WeightsFile(file)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_ADVICE}.") from error
+    with refused(path, _ADVICE, also=(SafetensorError,)), safe_open(path, framework="np") as file:
+        for name in file.keys():  # noqa: SIM118
+            kind = file.get_slice(name).get_dtype()
+            if kind not in _STORED_TYPES:
+                raise UserError(
+                    f"{path}: {name!r} is stored as {kind}, expected one of"
+                    f" {', '.join(_STORED_TYPES)}: save the model anew."
+                )
+        yield WeightsFile(file)
 
 
 def count_parameters(folder: Path) -> int:

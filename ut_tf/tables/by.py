@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.evaluation.records import latest_of_best
 from ut_tf.factories import make_problem
 from ut_tf.markdown import as_table
@@ -125,7 +125,5 @@ def _read(run: FoundRun, stem: str) -> Iterator[dict[str, Any]]:
     # A run that was evaluated in several uses is there once for each.
     files = [] if ", used with " in run.recipe else run.folder.glob(f"{stem}*.json")
     for path in sorted(files, key=lambda path: path.stem):
-        try:
+        with refused(path, "write it anew", also=(ValueError, RecursionError)):
             yield json.loads(read_bounded(path))
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{path} cannot be read ({error}): write it anew.") from None

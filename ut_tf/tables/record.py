@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
 from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import LOCK_FILE
@@ -176,12 +176,8 @@ def read_records(files: Iterable[Path]) -> list[ResultRecord]:
     """
     records: list[ResultRecord] = []
     for path in files:
-        try:
+        with refused(path, "name a file of kept records"):
             lines = read_bounded(path, MOST_LINES_BYTES).split(b"\n")
-        except OSError as error:
-            raise UserError(
-                f"{path} cannot be read: {error.strerror or error}; name a file of kept records."
-            ) from error
         records += [
             _record(line, path, number) for number, line in enumerate(lines, 1) if line.strip()
         ]
@@ -195,18 +191,13 @@ def keep_records(path: Path, records: Sequence[ResultRecord]) -> int:
     Raises:
       UserError: the file cannot be read or written.
     """
-    try:
-        with exclusive(path.parent / LOCK_FILE):
-            before = read_records([path]) if path.exists() else []
-            kept = {record.key: record for record in before}
-            replaced = sum(record.key in kept for record in records)
-            kept |= {record.key: record for record in records}
-            write_text(path, "".join(f"{record.to_json()}\n" for record in kept.values()))
-            return replaced
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror or error}; name another file."
-        ) from error
+    with refused(path, "name another file", "written"), exclusive(path.parent / LOCK_FILE):
+        before = read_records([path]) if path.exists() else []
+        kept = {record.key: record for record in before}
+        replaced = sum(record.key in kept for record in records)
+        kept |= {record.key: record for record in records}
+        write_text(path, "".join(f"{record.to_json()}\n" for record in kept.values()))
+        return replaced
 
 
 def _record(line: bytes, path: Path, number: int) -> ResultRecord:

@@ -24,7 +24,7 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run_config import RESUMABLE_FIELDS, warn_of_changes
 from ut_tf.storage.files import read_bounded
@@ -167,10 +167,8 @@ class _NotARun(Exception):
 
 def _read(folder: Path) -> FoundRun:
     path = folder / CONFIG_FILE
-    try:
+    with refused(path, "", also=(ValueError, RecursionError)):
         values = json.loads(read_bounded(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read ({error}).") from None
     hopeless = _is_hopeless(folder)
     try:
         warn_of_changes(values, folder)

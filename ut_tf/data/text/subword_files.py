@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
-from ut_tf.errors import UserError
+from ut_tf.errors import refused
 from ut_tf.notices import warn
 from ut_tf.storage.files import read_vocabulary
 
@@ -28,13 +28,9 @@ def read_subwords(path: Path) -> AnySubwords:
     Raises:
       UserError: the file cannot be read or holds no vocabulary.
     """
-    try:
+    advice = "prepare the data with ut-datagen, or copy the file there"
+    with refused(f"the vocabulary {path}", advice):
         content = read_vocabulary(path)
-    except OSError as error:
-        raise UserError(
-            f"the vocabulary {path} cannot be read ({error.strerror}): prepare the data with"
-            " ut-datagen, or copy the file there."
-        ) from error
     if Tensor2TensorSubwords.is_such(content):
         return Tensor2TensorSubwords(content, path)
     return Subwords(content, path)

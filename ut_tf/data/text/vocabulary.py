@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, refused
 from ut_tf.storage.files import read_vocabulary, write_text
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
@@ -60,13 +60,8 @@ def read_symbols(path: Path) -> list[str]:
             f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file"
             " there."
         )
-    try:
+    with refused(f"the vocabulary {path}", "prepare the data again, or copy the whole file there"):
         content = read_vocabulary(path)
-    except OSError as error:
-        raise UserError(
-            f"the vocabulary {path} cannot be read ({error.strerror or error}): prepare the data"
-            " again, or copy the whole file there."
-        ) from error
     if not content:
         raise UserError(
             f"the vocabulary {path} is empty: expected one symbol a line; delete it and prepare the"
