@@ -26,7 +26,7 @@ help:
 	@echo "make demo-sudoku  trains on Sudoku with 4 digits instead, in about three minutes, and opens a page that shows boards step by step"
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
-	@echo "make faults     damages files, processes and command lines for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
+	@echo "make faults     damages files and processes for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
 	@echo "make bench      the benchmarks of docs/performance.md into build/bench.txt; on an idle machine, and with pip install torch ctranslate2 beside peers"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"

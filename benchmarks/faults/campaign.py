@@ -26,7 +26,6 @@ from frame import table  # noqa: E402
 # What each script tests, as a heading of the report.
 SCRIPTS = {
     "fuzz.py": "Parsers, fed with damaged and made up inputs",
-    "commands.py": "Command lines that cannot be answered",
     "damaged.py": "Files of a run, a bit flipped or cut short",
     "full_disk.py": "Writing where no file may grow beyond a seeded size",
     "kills.py": "Commands killed and started again, results compared to the last bit",
@@ -34,7 +33,6 @@ SCRIPTS = {
 }
 SAMPLE = {
     "fuzz.py": ["--seconds=5"],
-    "commands.py": ["--seconds=8", "--only=flags"],
     "damaged.py": ["--seconds=6"],
 }
 # What a script prints before it is stopped counts; none should need as long.
