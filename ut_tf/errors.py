@@ -60,9 +60,10 @@ def refused(
       done: "read", "written" or the like.
       also: other errors that say so.
     """
+    kinds: tuple[type[Exception], ...] = (OSError, *also)
     try:
         yield
-    except (OSError, *also) as error:
+    except kinds as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         text = f"{what} cannot be {done} ({shown(reason, _LONGEST_REASON)})"
         raise UserError(f"{text}: {advice}." if advice else f"{text}.") from error
