@@ -149,6 +149,13 @@ def test_the_command_prints_and_keeps_the_table(
     assert (run.output_dir / "by_difficulty.csv").read_text().startswith("difficulty,positions,")
 
 
+def test_lengths_that_are_judged_choose_the_scale(tmp_path: Path) -> None:
+    run = halting_run(tmp_path)
+    save(run, (1,))
+    short, long = (judge_by_difficulty(run, lengths=[length]) for length in (6, 24))
+    assert short.totals["scale"] > 2 * long.totals["scale"]
+
+
 def test_a_problem_of_unknown_depth_is_refused(tmp_path: Path) -> None:
     run = toy_run(tmp_path, model="universal_transformer")
     save(run, (1,))

@@ -64,6 +64,15 @@ def test_regret_of_five_forms_on_four_tasks(
     assert "argmax_stable 2" in (tmp_path / "regret.svg").read_text()
 
 
+def test_regret_of_a_network_trained_to_exit_has_a_panel_of_its_own(tmp_path: Path) -> None:
+    judged(stub_run(tmp_path / "plain", TASKS[0], "ut_act_sudoku4"), "kl 0.01", 1.0)
+    exits = stub_run(tmp_path / "exits", TASKS[0], "ut_act_sudoku4", 1)
+    judged(exits, "trained to exit, kl 0.01", 2.0)
+    panels = panels_by(find_runs([tmp_path])[0], "regret")
+    assert panels[TASKS[0]]["kl 0.01"]["wasted"] == [1.0]
+    assert panels[f"{TASKS[0]}, trained to exit"]["kl 0.01"]["wasted"] == [2.0]
+
+
 def test_lengths_say_what_was_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = stub_run(tmp_path / "a", "prefix_sums_32", "ut_act_sudoku4")
     evaluate(run, {"length_32/accuracy": 1.0, "length_128/accuracy": 0.75, "loss": 0.5})

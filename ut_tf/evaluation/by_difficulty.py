@@ -38,7 +38,7 @@ from ut_tf.evaluation.sweep_files import Sweep, plain_table
 from ut_tf.metrics.intervals import CONFIDENCE, Interval, wilson
 from ut_tf.run import Run
 from ut_tf.run_weights import load_checkpoint
-from ut_tf.storage.layout import BY_DIFFICULTY
+from ut_tf.storage.layout import BY_DIFFICULTY, TRAINED_TO_EXIT
 
 _MEANS = ("accuracy", "steps", "final", "wasted")
 _RESAMPLES = 200
@@ -181,7 +181,8 @@ def judge_by_difficulty(
       UserError: as ``measure_checkpoint``, or the problem's depth is not known.
     """
     problem = run.make_problem() if problem is None else problem
-    sets = chosen_sets(run, problem, tuple(lengths), split)
+    lengths = tuple(lengths)
+    sets = chosen_sets(run, problem, lengths, split)
     loaded = load_checkpoint(run, checkpoint)
     network = run.hparams.network
     if getattr(network, "mix_layers_before", 0) or getattr(network, "mix_layers_after", 0):
@@ -190,7 +191,7 @@ def judge_by_difficulty(
             " it (mix_layers_before, mix_layers_after): judge one without them."
         )
     evaluator = Evaluator(loaded.model, problem, run.data_dir, vocab_dir=run.vocab_dir)
-    validation = chosen_sets(run, problem, (), "validation")
+    validation = chosen_sets(run, problem, lengths, "validation")
     found = [
         collected(evaluator, loaded.model, parts, problem.name, most_examples)
         for parts in (sets, validation)
@@ -211,7 +212,7 @@ def form_of(network: Any) -> str:
     parts = [name for name in (halting, rule) if name != "none"] or ["fixed depth"]
     if rule != "none" and network.eval_exit_threshold is not None:
         parts[-1] += f" {network.eval_exit_threshold:g}"
-    return ", ".join(["trained to exit"] * bool(getattr(network, "train_exit", False)) + parts)
+    return ", ".join([TRAINED_TO_EXIT] * bool(getattr(network, "train_exit", False)) + parts)
 
 
 def _report(

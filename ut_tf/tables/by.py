@@ -21,7 +21,7 @@ from ut_tf.evaluation.records import latest_of_best
 from ut_tf.factories import make_problem
 from ut_tf.markdown import as_table
 from ut_tf.storage.files import read_bounded
-from ut_tf.storage.layout import BY_DIFFICULTY, DEPTH_SWEEP
+from ut_tf.storage.layout import BY_DIFFICULTY, DEPTH_SWEEP, TRAINED_TO_EXIT
 from ut_tf.tables.layout import NOTHING
 from ut_tf.tables.runs import FoundRun
 from ut_tf.tables.summary import headline
@@ -107,8 +107,11 @@ def _by_difficulty(run: FoundRun) -> _Spots:
 
 def _regret(run: FoundRun) -> _Spots:
     for report in _read(run, BY_DIFFICULTY):
+        # Of the network, not of the way to stop.
+        *trained, form = report["form"].rsplit(f"{TRAINED_TO_EXIT}, ", 1)
+        problem = f"{run.problem}, {TRAINED_TO_EXIT}" if trained else run.problem
         for name in ("wasted", "too_many", "too_few", "accuracy"):
-            yield run.problem, report["form"], name, report["totals"][name]
+            yield problem, form, name, report["totals"][name]
 
 
 _SPOTS: Mapping[str, Callable[[FoundRun], _Spots]] = {
