@@ -65,7 +65,10 @@ def test_regret_of_five_forms_on_four_tasks(
 
 
 def test_regret_of_a_network_trained_to_exit_has_a_panel_of_its_own(tmp_path: Path) -> None:
-    judged(stub_run(tmp_path / "plain", TASKS[0], "ut_act_sudoku4"), "kl 0.01", 1.0)
+    plain = stub_run(tmp_path / "plain", TASKS[0], "ut_act_sudoku4")
+    judged(plain, "kl 0.01", 1.0)
+    # Evaluations in another use alone.
+    evaluate(plain, {"accuracy": 1.0}, hparams="eval_act_max_steps=8")
     exits = stub_run(tmp_path / "exits", TASKS[0], "ut_act_sudoku4", 1)
     judged(exits, "trained to exit, kl 0.01", 2.0)
     panels = panels_by(find_runs([tmp_path])[0], "regret")

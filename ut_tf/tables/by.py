@@ -23,7 +23,7 @@ from ut_tf.markdown import as_table
 from ut_tf.storage.files import read_bounded
 from ut_tf.storage.layout import BY_DIFFICULTY, DEPTH_SWEEP, TRAINED_TO_EXIT
 from ut_tf.tables.layout import NOTHING
-from ut_tf.tables.runs import FoundRun
+from ut_tf.tables.runs import FoundRun, of_folders
 from ut_tf.tables.summary import headline
 
 Panels = dict[str, dict[str, dict[Any, list[float]]]]
@@ -44,7 +44,8 @@ def panels_by(runs: Sequence[FoundRun], by: str) -> Panels:
       UserError: no run has such values, or a file cannot be read.
     """
     panels: Panels = {}
-    for run in runs:
+    # Evaluations are of a use, files of a run directory.
+    for run in runs if by == "length" else of_folders(runs):
         for panel, line, place, value in _SPOTS[by](run):
             panels.setdefault(panel, {}).setdefault(line, {}).setdefault(place, []).append(value)
     if not panels:
@@ -125,8 +126,6 @@ BY = tuple(_SPOTS)
 
 def _read(run: FoundRun, stem: str) -> Iterator[dict[str, Any]]:
     """The values of a run's sweep, and of those of other uses beside it."""
-    # A run that was evaluated in several uses is there once for each.
-    files = [] if ", used with " in run.recipe else run.folder.glob(f"{stem}*.json")
-    for path in sorted(files, key=lambda path: path.stem):
+    for path in sorted(run.folder.glob(f"{stem}*.json"), key=lambda path: path.stem):
         with refused(path, "write it anew", also=(ValueError, RecursionError)):
             yield json.loads(read_bounded(path))

@@ -20,7 +20,7 @@ from ut_tf.figures.curves import Curve, read_curves
 from ut_tf.storage.files import write_text
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.records_from_runs import name_of_curve
-from ut_tf.tables.runs import FOLD, FoundRun
+from ut_tf.tables.runs import FOLD, FoundRun, of_folders
 
 FOLDER = "curves"
 MOST_LINES = 100
@@ -56,14 +56,12 @@ def curves_of_runs(runs: Iterable[FoundRun]) -> dict[str, list[dict[str, Curve]]
     Raises:
       UserError: the log of one cannot be read.
     """
-    # A run that was also evaluated in another use is there more than once.
-    trained = {run.folder: run for run in runs if run.trained}
+    trained = of_folders(run for run in runs if run.trained)
     alike: dict[str, list[FoundRun]] = {}
-    for run in trained.values():
-        recipe = run.recipe.partition(", used with ")[0]
+    for run in trained:
         data = [f"{name}={value}" for name, value in run.problem_args.items() if name != FOLD]
-        alike.setdefault(", ".join([run.problem, *data, run.system, recipe]), []).append(run)
-    top = os.path.commonpath(trained) if trained else ""
+        alike.setdefault(", ".join([run.problem, *data, run.system, run.recipe]), []).append(run)
+    top = os.path.commonpath([run.folder for run in trained]) if trained else ""
     curves: dict[str, list[dict[str, Curve]]] = {}
     for label, members in alike.items():
         are_seeds = len({run.repetition for run in members}) == len(members)

@@ -56,6 +56,8 @@ _SYSTEMS = {
 # differ in them.
 NOT_THE_RECIPE = RESUMABLE_FIELDS | {"decay_steps", "early_stopping_patience"}
 
+_USED_WITH = ", used with "
+
 
 @dataclass(frozen=True)
 class FoundRun:
@@ -146,10 +148,19 @@ def _by_use(run: FoundRun) -> list[FoundRun]:
     return [
         dataclasses.replace(
             run,
-            recipe=f"{run.recipe}, used with {use}" if use else run.recipe,
+            recipe=f"{run.recipe}{_USED_WITH}{use}" if use else run.recipe,
             records=[record for record in run.records if record.used_with == use],
         )
         for use in sorted(uses)
+    ]
+
+
+def of_folders(runs: Iterable[FoundRun]) -> list[FoundRun]:
+    """Each run directory once, in whatever uses it was evaluated."""
+    folders = {run.folder: run for run in runs}
+    return [
+        dataclasses.replace(run, recipe=run.recipe.partition(_USED_WITH)[0])
+        for run in folders.values()
     ]
 
 
