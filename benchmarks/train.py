@@ -30,8 +30,6 @@ from peers import processes  # noqa: E402
 
 from ut_tf.config.hparams import HParams  # noqa: E402
 from ut_tf.errors import UserError  # noqa: E402
-from ut_tf.models.universal_transformer.config import UniversalTransformerConfig  # noqa: E402
-from ut_tf.problem_spec import ProblemSpec  # noqa: E402
 from ut_tf.run import Run  # noqa: E402
 from ut_tf.training.threads import set_threads  # noqa: E402
 
@@ -109,42 +107,6 @@ def ratio_to_peer(own: Measurement, other: Measurement) -> dict[str, float]:
     }
 
 
-def training_flop(
-    network: UniversalTransformerConfig,
-    spec: ProblemSpec,
-    batch: int,
-    length: int,
-    target_length: int,
-) -> int:
-    """The matrix multiplications of one forward and backward pass, in FLOP.
-
-    Args:
-      network: of a fixed depth, whose states are the block's outputs (recurrence=basic).
-      spec: of the problem.
-      batch: examples.
-      length: of the padded inputs; 0 without inputs.
-      target_length: of the padded targets; 0 for classes.
-    """
-    width, inner = network.hidden_size, network.width_of_heads
-
-    def products(positions: int, memory: int) -> int:
-        """Multiplications of a recurrent step, and of the projections of a memory."""
-        attention = positions * (4 * width * inner + 2 * positions * inner)
-        over_memory = positions * (2 * width * inner + 2 * memory * inner) if memory else 0
-        transition = positions * 2 * width * network.filter_size
-        return network.num_steps * (attention + over_memory + transition)
-
-    each = products(length, 0) if spec.inputs != "none" else 0
-    answers = 1
-    if spec.targets == "tokens":
-        memory = length if spec.inputs != "none" else 0
-        each += products(target_length, memory) + memory * 2 * width * inner
-        answers = target_length
-    each += answers * width * spec.target_vocab_size
-    # A multiplication is two operations, and the backward pass has two products for each.
-    return 3 * 2 * batch * each
-
-
 class Training:
     """The training of a new model on a run's problem, as ut-trainer does it.
 
@@ -162,79 +124,76 @@ class Training:
         from ut_tf.training.optimizer import Optimizer
         from ut_tf.training.step import TrainingStep
 
-        assert run.spec is not None
-        self._spec, self._hparams = run.spec, run.hparams
         training, problem = run.hparams.training, run.make_problem()
         workers = Workers.of(make_strategy(0))
         keras.utils.set_random_seed(run.seed)
-        model = run.make_model()
+        self._model = run.make_model()
+        self._flop_of: dict[Any, float] = {}
         width = run.hparams.network.hidden_size
-        optimizer = Optimizer(model.trainable_variables, training, width)
+        optimizer = Optimizer(self._model.trainable_variables, training, width)
 
         def make_dataset(epoch: int, skip_batches: int) -> Any:
             return train_batches(problem, run.data_dir, training, 1, run.seed, epoch, skip_batches)
 
         self._batches = TrainingBatches(make_dataset, workers)
         spec = self._batches.element_spec
-        self._step = TrainingStep(model, optimizer, run.hparams, workers, spec)
+        self._step = TrainingStep(self._model, optimizer, run.hparams, workers, spec)
         self.update(max(warmup_steps, 1))
 
     def update(self, steps: int) -> None:
         """Updates the weights so often, and waits for the end."""
-        self._step.read([self._update(self._batches.next()) for _ in range(steps)])
-
-    def _update(self, batch: Any) -> Any:
-        """Updates the weights; returns the report."""
-        result = self._step.update([batch])
-        # Of a checkout of 0.4, which may be measured beside this one, the report alone.
-        return result[0] if isinstance(result, tuple) else result
+        self._step.read([self._step.update([self._batches.next()])[0] for _ in range(steps)])
 
     def measure(self, seconds: float) -> Measurement:
         """Goes on for about `seconds`, at least one update, and says how fast that was."""
-        flop, positions = 0, 0
-        pending: list[Any] = []
+        pending, shapes = [], []
         began, cpu_began = time.perf_counter(), time.process_time()
         while not pending or time.perf_counter() - began < seconds:
             batch = self._batches.next()
-            pending.append(self._update(batch))
-            size, length, target_length = shape_of(batch)
-            flop += training_flop(self._hparams.network, self._spec, size, length, target_length)
-            positions += size * max(target_length, 1)
+            pending.append(self._step.update([batch])[0])
+            shapes.append(_shapes(batch))
         reports = self._step.read(pending)
+        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
         return Measurement(
             steps=len(pending),
-            seconds=time.perf_counter() - began,
-            cpu_seconds=time.process_time() - cpu_began,
-            flop=flop,
+            seconds=seconds,
+            cpu_seconds=cpu_seconds,
+            flop=sum(map(self._flop, shapes)),
             tokens=sum(report.tokens for report in reports),
-            positions=positions,
+            positions=sum(dict(shape)["targets"].shape.num_elements() for shape in shapes),
             loss=reports[-1].loss,
         )
 
     def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """The next batches, of numpy arrays, each with its FLOP."""
         batches = [self._batches.next() for _ in range(count)]
-        network, spec = self._hparams.network, self._spec
         return [
             (
-                training_flop(network, spec, *shape_of(batch)),
+                int(self._flop(_shapes(batch))),
                 {name: batch[name].numpy() for name in ("inputs", "targets")},
             )
             for batch in batches
         ]
+
+    def _flop(self, shapes: Any) -> float:
+        """The FLOP of a forward and a backward pass, which has two products for each."""
+        from ut_tf.models.graph_flop import call_flop
+
+        if shapes not in self._flop_of:
+            self._flop_of[shapes] = 3 * call_flop(self._model, dict(shapes), {})
+        return self._flop_of[shapes]
 
     def close(self) -> None:
         """Ends the reading of batches."""
         self._batches.close()
 
 
-def shape_of(batch: dict[str, Any]) -> tuple[int, int, int]:
-    """Returns (examples, length of the inputs or 0, length of the targets or 0) of a
-    padded batch.
-    """
-    length = int(batch["inputs"].shape[1]) if "inputs" in batch else 0
-    targets = batch["targets"].shape
-    return int(targets[0]), length, int(targets[1]) if targets.rank > 1 else 0
+def _shapes(batch: dict[str, Any]) -> Any:
+    """The shapes and dtypes of what the model reads of a padded batch, by name."""
+    import tensorflow as tf
+
+    read = [(name, batch[name]) for name in ("inputs", "targets") if name in batch]
+    return tuple((name, tf.TensorSpec(value.shape, value.dtype)) for name, value in read)
 
 
 def check(hparams: HParams) -> None:
@@ -245,11 +204,6 @@ def check(hparams: HParams) -> None:
         raise UserError(
             "hparams: FLOP are counted for a fixed depth; set halting=none and"
             " steps_per_position=0."
-        )
-    if hparams.network.recurrence != "basic":
-        raise UserError(
-            f"recurrence={hparams.network.recurrence}: the FLOP of a cell are not counted; set"
-            " recurrence=basic."
         )
     if hparams.training.accumulate_steps > 1:
         raise UserError(

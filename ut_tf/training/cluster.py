@@ -10,6 +10,7 @@ The port of a task follows from the numbers of the job and of its step, so that 
 not meet, and its place on its node. Nothing here needs TensorFlow.
 """
 
+import itertools
 import json
 import os
 import re
@@ -102,42 +103,30 @@ def expand_nodes(text: str) -> list[str]:
     Raises:
       UserError: it cannot be read.
     """
-    names = [name for part in _outer_parts(text) for name in _expanded(part, text)]
-    if not names:
-        raise UserError(_UNREADABLE.format(text))
-    return names
+    if not re.fullmatch(f"{_NODES}(,{_NODES})*", text):
+        raise UserError(f"SLURM_STEP_NODELIST={text}: expected names such as gpu[01-03],login")
+    return [
+        "".join(parts)
+        for nodes in re.findall(_NODES, text)
+        for parts in itertools.product(*map(_choices, re.findall(rf"{_NUMBERS}|[^\[]+", nodes)))
+    ]
 
 
-_UNREADABLE = "SLURM_STEP_NODELIST={}: expected names such as gpu[01-03],login"
+_NUMBERS = r"\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\]"
+_NODES = rf"(?:[^,\[\]]|{_NUMBERS})+"
 
 
-def _outer_parts(text: str) -> list[str]:
-    """The parts between the commas that stand outside brackets."""
-    parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text)
-    if ",".join(parts) != text:
-        raise UserError(_UNREADABLE.format(text))
-    return parts
-
-
-def _expanded(part: str, text: str) -> list[str]:
-    begin, bracket, rest = part.partition("[")
-    if not bracket:
+def _choices(part: str) -> list[str]:
+    """The numbers in "[01-03,7]": 01, 02, 03, 7; another part of a name is itself."""
+    if not part.startswith("["):
         return [part]
-    inside, _, end = rest.partition("]")
-    ends = _expanded(end, text) if end else [""]
-    return [begin + number + tail for number in _numbers(inside, text) for tail in ends]
-
-
-def _numbers(inside: str, text: str) -> list[str]:
-    numbers: list[str] = []
-    for item in inside.split(","):
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", item)
-        if bounds is None:
-            raise UserError(_UNREADABLE.format(text))
-        first, last = bounds[1], bounds[2] or bounds[1]
-        # Leading zeros are part of a name.
-        numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
-    return numbers
+    bounds = [item.partition("-")[::2] for item in part[1:-1].split(",")]
+    # Leading zeros are part of a name.
+    return [
+        str(number).zfill(len(first))
+        for first, last in bounds
+        for number in range(int(first), int(last or first) + 1)
+    ]
 
 
 def _tasks_per_node(text: str) -> list[int]:
