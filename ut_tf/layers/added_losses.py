@@ -1,4 +1,5 @@
-"""The losses that layers add: ``add_loss``, activity regularizers, and regularizers of weights.
+"""The losses that layers add: ``add_loss``, activity regularizers, and regularizers of weights. For
+the terms of an update see training/objective.py.
 
 ::
 

@@ -3,7 +3,8 @@
 A checkpoint is a directory ``<output_dir>/checkpoints/step-00000100/``: TensorFlow's checkpoint
 files, ``state.json`` (where training stood) and ``manifest.json`` (each file's size and SHA-256).
 It is written beside under a temporary name, flushed to the disk and renamed, so that a run killed
-at any moment leaves no half of one. ``best.json`` names the best by validation.
+at any moment leaves no half of one. ``best.json`` names the best by validation. What a checkpoint
+holds is listed in training/train_state.py.
 
 ::
 

@@ -1,4 +1,5 @@
-"""A web server for a few clients: local unless told otherwise, and within limits.
+"""A web server for a few clients: local unless told otherwise, and within limits. What ut-serve
+answers is in serving/endpoints.py.
 
 ::
 
