@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -56,27 +55,6 @@ def test_the_sentence_says_what_is_set_where_and_how_to_change_it(
             load()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "1", "{}", '{"backend": "tensorflow"}', '{"floatx": "float32"}']
-)
-def test_a_file_that_chooses_no_other_backend_is_none_of_our_business(
-    home: Path, content: str
-) -> None:
-    _write(home, content)
-    check_backend()
-
-
-def test_the_variable_comes_before_the_file_and_the_folder_of_keras_before_the_home_folder(
-    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _write(home, '{"backend": "torch"}')
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    check_backend()
-    monkeypatch.setenv("KERAS_BACKEND", "")  # As if it were not set.
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    check_backend()
-
-
 def test_a_keras_that_is_loaded_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     check_backend()
@@ -97,14 +75,3 @@ def test_a_command_chooses_tensorflow_and_notes_it_once(
         "note: this command uses Keras' TensorFlow backend, although the environment variable"
         " KERAS_BACKEND says jax.\n"
     )
-
-
-@pytest.mark.slow
-def test_parts_that_are_imported_directly_are_refused_as_well() -> None:
-    program = (
-        "import keras; keras.config.backend = lambda: 'torch'\n"
-        "from ut_tf.models.transformer.model import Transformer"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    last = result.stderr.splitlines()[-1]
-    assert "UserError: ut-tf needs Keras' TensorFlow backend, but the program has chosen" in last

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import types
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import keras
@@ -15,16 +14,14 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from tests.stub_problems import Words
 from ut_tf import registry
 from ut_tf.argument_types import is_of
 from ut_tf.config.hparams import HParams
-from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError
 from ut_tf.factories import make_model
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.registry import Entry, Group, Registry
+from ut_tf.registry import Entry, Registry
 
 
 def _add(first: int = 0, second: int = 0) -> tuple[int, int]:
@@ -69,19 +66,6 @@ def test_user_code_adds_names(things):
     assert things.names() == ["broken", "mine", "pair"]
     assert things.describe("mine") == "Pairs two numbers."
     assert things.get("mine")(first=2) == (2, 0)
-
-
-def test_groups_hold_every_name_once(things):
-    module = sys.modules["stub_catalogue"]
-    module.ENTRIES["triple"] = Entry(f"{__name__}:_add", "three", group="numbers")
-    module.GROUPS = {"numbers": "numbers of things"}
-    things.register("mine", _add)
-    assert things.groups() == [Group("", "", ("mine", "pair", "broken", "triple"))]
-    grouped = Registry("thing", "stub_catalogue:ENTRIES", groups="stub_catalogue:GROUPS")
-    assert grouped.groups() == [
-        Group("numbers", "numbers of things", ("triple",)),
-        Group("", "", ("pair", "broken")),
-    ]
 
 
 @pytest.mark.parametrize("name", ["pair", "mine"])
@@ -283,51 +267,3 @@ def test_the_sentence_says_what_was_expected(sentence: str, call: Any) -> None:
 )
 def test_what_fits_a_hint(value: Any, hint: Any, fits: bool) -> None:
     assert is_of(value, hint) is fits
-
-
-def test_a_call_that_lacks_an_argument_is_pythons_own_error() -> None:
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        ut_tf.evaluate()  # type: ignore[call-arg]
-
-
-def test_a_problem_takes_the_name_of_a_folder_as_a_text(tmp_path: Path) -> None:
-    class OwnWords(Words):
-        """Another with a method of its own."""
-
-        def data_note(self, data_dir: Path) -> str:
-            return str(data_dir / "note")
-
-    problem = OwnWords("a b c")
-    problem.prepare(str(tmp_path), tmp_dir=str(tmp_path))
-    assert problem.spec(str(tmp_path)) == problem.spec(data_dir=tmp_path)
-    assert problem.is_prepared(str(tmp_path))
-    assert problem.vocab_files(data_dir=str(tmp_path)) == [tmp_path / "vocab.txt"]
-    assert problem.data_note(str(tmp_path)) == str(tmp_path / "note")
-    assert OwnWords.text_codec is Problem.text_codec
-
-
-def test_the_folder_of_ones_own_code_may_be_a_path(tmp_path: Path) -> None:
-    folder = tmp_path / "no_such_code"
-    calls: list[Any] = [
-        lambda: ut_tf.Run.load(ut_tf.__path__[0], usr_dir=folder),
-        lambda: ut_tf.Run.create("babi_sim", "ut_demo", usr_dir=folder),
-        lambda: ut_tf.load("babi", usr_dir=folder),
-    ]
-    for call in calls:
-        with pytest.raises(UserError, match=r"holds no run|there is no file"):
-            call()
-
-
-def test_folders_as_text_reach_static_and_class_methods_of_a_problem(tmp_path: Path) -> None:
-    class Own(Words):
-        @classmethod
-        def data_note(cls, data_dir: Path) -> str:
-            return f"{cls.__name__} in {data_dir.name}"
-
-        @staticmethod
-        def vocab_files(data_dir: Path) -> list[Path]:  # type: ignore[override]
-            return [data_dir / "own.txt"]
-
-    for problem in (Own, Own()):
-        assert problem.data_note(str(tmp_path)) == f"Own in {tmp_path.name}"  # type: ignore[arg-type]
-        assert problem.vocab_files(str(tmp_path)) == [tmp_path / "own.txt"]  # type: ignore[arg-type]

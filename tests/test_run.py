@@ -308,25 +308,6 @@ def test_a_disk_that_refuses_the_data_is_told_in_one_line_and_leaves_no_run(
     assert (tmp_path / "old").is_dir()
 
 
-def test_other_errors_of_a_problem_keep_their_trace(create):
-    class Broken(Words):
-        def prepare(self, *_folders: Path) -> None:
-            raise ZeroDivisionError
-
-    registry.problems.register("broken", Broken)
-    with pytest.raises(ZeroDivisionError):
-        create("broken")
-
-
-def test_data_that_is_there_needs_no_directory_of_archives(create, tmp_path):
-    create()
-    (tmp_path / "file").write_text("")
-    assert (
-        create(output_dir=tmp_path / "second", tmp_dir=tmp_path / "file" / "archives").spec
-        is not None
-    )
-
-
 def test_other_data_than_the_run_s_is_refused(create):
     run = create()
     (run.data_dir / "vocab.txt").write_text("a\nc")

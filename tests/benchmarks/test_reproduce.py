@@ -61,15 +61,6 @@ def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Any
     assert [run.minutes > 9 for run in reproduce.choose(runs, ["a/*seed0", "b"], 1.0)] == [True] * 2
 
 
-def test_runs_of_other_lengths_have_names_and_folders_of_their_own(
-    tmp_path: Path, reproduce: Any
-) -> None:
-    records = [kept("a", "error", 0.5), kept("a", "error", 0.6, train_steps=1)]
-    assert keep_records(tmp_path / "x.jsonl", records) == 0
-    runs = reproduce.stored_runs([tmp_path / "x.jsonl"])
-    assert len({run.name for run in runs}) == len({run.folder for run in runs}) == 2
-
-
 @pytest.mark.parametrize(
     ("value", "interval", "expected"),
     [
@@ -84,14 +75,6 @@ def test_a_figure_is_compared_with_the_stored_interval(
 ) -> None:
     record = kept("a", "error", 0.5, interval=(0.4, 0.6))
     assert reproduce.verdict(record, value, interval) == expected
-
-
-def test_a_run_on_newer_data_is_trained_by_its_own_command(reproduce: Any) -> None:
-    for version, given in ((1, ["--problem_args=disjoint_splits=false"]), (2, [])):
-        records = (kept("a", "error", 0.5, data_version=version),)
-        job = reproduce.job_of(reproduce.StoredRun("a", records), [])
-        flags = job.commands[0].arguments
-        assert [flag for flag in flags if flag.startswith("--problem_args")] == given
 
 
 class JobsHere(Jobs):

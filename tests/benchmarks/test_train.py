@@ -12,9 +12,6 @@ import pytest
 import tensorflow as tf
 
 from tests.problems.babi.archive import write_archive
-from ut_tf import registry
-from ut_tf.layers.attention_weights import padding_bias
-from ut_tf.layers.block import BlockContext
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
@@ -44,58 +41,6 @@ def test_command_prints_a_table_and_json(
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["float32"]["steps"] == 1 and last["float32"]["steps_per_second"] > 0
     assert isinstance(last["flags"], list) and not last["peak_gflop_per_second"]
-
-
-DECODING = ["--vocab_size=20", "--batch_size=2", "--source_length=3", "--repetitions=1"]
-SMALL = "hidden_size=8,filter_size=8,num_heads=2,num_layers=1"
-
-
-def printed(capsys):
-    """The line of JSON."""
-    return json.loads(capsys.readouterr().out.splitlines()[-1])
-
-
-@pytest.fixture
-def run(script, monkeypatch):
-    """Runs a script in this process, whose threads are set for good."""
-
-    def run_here(name, *flags):
-        module = script(name)
-        monkeypatch.setattr(module, "set_threads", lambda *_: None)
-        return module.main([*flags, "--peak_repetitions=0"])
-
-    return run_here
-
-
-def test_calls_take_turns_after_one_that_is_not_timed(script):
-    calls = []
-    functions = {name: lambda name=name: calls.append(name) for name in "ab"}
-    seconds = script("measuring").in_turns(functions, repetitions=2)
-    assert "".join(calls) == "ababab"
-    assert [len(each) for each in seconds.values()] == [2, 2]
-
-
-@pytest.mark.usefixtures("eager")
-def test_decoding_is_measured(run, capsys):
-    flags = [f"--hparams={SMALL}", *DECODING, "--models=transformer", "--ctranslate2=no"]
-    assert run("decode", *flags, "--lengths=3,5", "--beam_sizes=2") == 0
-    rows = printed(capsys)["rows"]
-    assert [(row["beam_size"], row["length"]) for row in rows] == [(2, 3), (2, 5)]
-    for row in rows:
-        speed = 2 * row["length"] / row["seconds"]
-        assert row["symbols_per_second"] == pytest.approx(speed, rel=0.05)
-
-
-def test_positions_halt_by_chance_after_the_given_share_of_the_steps(script, monkeypatch):
-    monkeypatch.setattr(registry.halting_forms, "_registered", {})
-    halting = script("halting")
-    halting.register_by_chance.cache_clear()
-    mask = tf.ones([30, 40])
-    states, context = tf.random.normal([30, 40, 8]), BlockContext(bias=padding_bias(mask))
-    for compute in ("dense", "compact"):
-        recurrence = halting.make_recurrence(8, share=0.5, steps=6, compute=compute)
-        _, details = recurrence(states, mask, None, context, training=False)
-        assert np.mean(details.ponder_times) == pytest.approx(3.0, abs=0.3)
 
 
 def record(problem: str, arguments: dict[str, Any], **more: Any) -> ResultRecord:
@@ -144,21 +89,6 @@ _SPEC = ProblemSpec(
     inputs="tokens", targets="tokens", input_vocab_size=9, target_vocab_size=9, shared_vocab=True
 )
 _TENSOR2TENSOR = {"norm": "pre", "position": "tensor2tensor", "step_encoding": "learned"}
-
-
-@pytest.fixture
-def train(script: Callable[[str], Any]) -> Any:
-    return script("train")
-
-
-@pytest.fixture
-def arguments(tmp_path: Path) -> list[str]:
-    small = "hidden_size=8,filter_size=8,num_heads=2,num_steps=2,batch_size=64"
-    return [
-        *(f"--hparams={small}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"),
-        *("--intra_op_threads=0", "--inter_op_threads=0", "--peak_repetitions=0"),
-        *("--warmup_steps=1", "--seconds=0"),
-    ]
 
 
 def _copy_weights(model: Any, network: Any, torch: Any) -> None:

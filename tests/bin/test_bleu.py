@@ -4,32 +4,21 @@ in one line.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
 from tests.bin.tiny_runs import stories_run, translation_run
 from ut_tf.bin import avg_checkpoints, bleu, decoder, translate_all
-from ut_tf.data.problem import EvaluationSet
-from ut_tf.errors import UserError
-from ut_tf.evaluation.bleu_curve import score_checkpoints
-from ut_tf.evaluation.evaluator import measure_checkpoint
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.methods.translate import Translate
-from ut_tf.evaluation.parallel_sets import problem_set
-from ut_tf.inference.translator import Hypothesis, Translator
 from ut_tf.metrics.bleu import corpus_scores
-from ut_tf.problems.translation.own_files import TranslateFiles
-from ut_tf.run import Run
-from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.training.averaging import averaged_steps, is_average
+from ut_tf.training.averaging import averaged_steps
 from ut_tf.training.trainer import train
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -195,6 +184,7 @@ def test_average_translate_and_score_in_one_step(call, folder, made):
     assert len((folder / "dev.out").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_training_is_judged_by_bleu_and_the_best_are_averaged_by_it(call, tmp_path):
     run = translation_run(
         tmp_path, steps=(), hparams="eval_frequency=1,batch_size=64,accumulate_steps=1"
@@ -254,55 +244,3 @@ def test_mistakes_of_translate_all_are_told_in_one_line(call, made, flags, statu
     assert message in errors[0]
     assert {path: path.read_bytes() for path in made.glob("*.??")} == before
     assert not (made / "run-avg2").exists()
-
-
-def test_a_mean_of_other_checkpoints_is_made_anew(call, folder, made, monkeypatch):
-    translator = SimpleNamespace(translate=lambda sources: [[Hypothesis("", 0.0)] for _ in sources])
-    monkeypatch.setattr(Translator, "from_run", lambda *_: translator)
-    flags = (f"--output_dir={folder}/run", FAST, f"--source={made}/dev.en")
-    assert call(translate_all, *flags)[0] == 0
-    mean = folder / "run-avg2"
-    before = CheckpointStore(mean).path(200).stat().st_mtime_ns
-    assert call(translate_all, *flags)[0] == 0
-    assert CheckpointStore(mean).path(200).stat().st_mtime_ns == before
-    # The run is trained anew in its folder: the same steps, other weights.
-    run = Run.load(folder / "run")
-    other = dataclasses.replace(run, seed=201).make_model()
-    CheckpointStore(run.output_dir).save(
-        200, tf.train.Checkpoint(model=other), {"best_step": 100, "averaged": False}
-    )
-    assert call(translate_all, *flags)[0] == 0
-    assert CheckpointStore(mean).path(200).stat().st_mtime_ns != before
-    assert is_average(mean, run, [100, 200])
-
-
-def test_without_test_files_the_validation_split_is_scored(made):
-    run = Run.load(made / "run")
-    assert problem_set(run).name == "test"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            TranslateFiles,
-            "evaluation_sets",
-            lambda *_: [EvaluationSet("", "validation", "translate")],
-        )
-        assert problem_set(run).name == "validation"
-
-
-@pytest.mark.slow
-def test_training_text_is_judged_without_translations(made):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Translate, "measure", lambda *_: pytest.fail("translated"))
-        found = measure_checkpoint(Run.load(made / "run").prepare(), "last", split="train")
-    assert found.step == 200
-    assert {"loss", "accuracy"} <= set(found.metrics)
-    assert "bleu" not in found.metrics
-
-
-@pytest.mark.slow
-def test_a_curve_needs_the_vocabulary_of_the_training(made):
-    run = Run.load(made / "run")
-    other = dataclasses.replace(
-        run, spec=dataclasses.replace(run.spec, input_vocab_size=999, target_vocab_size=999)
-    )
-    with pytest.raises(UserError, match="the run was trained with 999 and 999"):
-        next(score_checkpoints(other, [100], problem_set(run), DecodeConfig()))

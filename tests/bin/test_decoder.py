@@ -4,12 +4,10 @@ every mistake in one line.
 
 from __future__ import annotations
 
-import errno
 import functools
 import gzip
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -23,16 +21,6 @@ import pytest
 from tests.bin.tiny_runs import digits_run, stories_run
 from ut_tf.bin import decoder
 from ut_tf.inference.translator import Translator
-
-
-class Unreadable(io.BytesIO):
-    """A stream that fails after its first line."""
-
-    def __next__(self) -> bytes:
-        if self.tell():
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return super().__next__()
-
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 GREEDY = "beam_size=1,max_length=4"
@@ -176,12 +164,6 @@ def test_sampling_follows_the_seed(decode, file):
     assert decode(*options, "--random_seed=6")[1] != first
 
 
-@pytest.mark.parametrize(("answers", "told"), [(["", " ", "7"], True), (["", "8", "7"], False)])
-def test_mostly_blank_answers_are_told(answers, told, capsys):
-    assert list(decoder.telling_of_blanks(answers)) == answers
-    assert ("blank answers: 2 of 3." in capsys.readouterr().err) == told
-
-
 def test_questions_in_babi_s_own_format(decode, stories_dir, tmp_path):
     stories = tmp_path / "stories.txt"
     stories.write_text(QUESTIONS.replace("Where is", "Whither is"))
@@ -307,13 +289,3 @@ def test_an_output_that_cannot_be_written_is_one_line(decode, file):
     status, _, errors = decode(f"--decode_from_file={file}", "--decode_to_file=/dev/full")
     (line,) = errors
     assert status == 1 and "/dev/full" in line and "--decode_to_file" in line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flag", ["--decode_to_file=", "--decode_interactive"])
-def test_an_input_that_fails_is_not_blamed_on_the_output(decode, tmp_path, monkeypatch, flag):
-    stdin = types.SimpleNamespace(buffer=Unreadable(b"12\n34\n"), isatty=lambda: False)
-    monkeypatch.setattr(sys, "stdin", stdin)
-    status, _, errors = decode(f"{flag}{tmp_path / 'answers'}" if flag.endswith("=") else flag)
-    assert status == 1
-    assert "standard input cannot be read" in errors[-1]

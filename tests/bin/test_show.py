@@ -18,7 +18,6 @@ import pytest
 from ut_tf.bin import avg_checkpoints, datagen, decoder, report, show, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.examples.lines import example_lines
-from ut_tf.bin.examples.notes import attention_weights, changes
 from ut_tf.bin.frame.terminal import Terminal, width_of
 from ut_tf.insights.story_lines import story_lines
 
@@ -108,12 +107,6 @@ def test_without_the_characters_of_bars_everything_is_ascii() -> None:
     assert all(line.isascii() for line in lines)
 
 
-def test_lines_keep_to_the_width_of_the_terminal() -> None:
-    lines = example_lines(story(), Terminal(width=52))
-    assert lines[2] == "   2 ████         anna went to th…  ← steps 2-3: 70%"
-    assert max(map(len, lines)) <= 52
-
-
 def test_colours_are_for_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     class Screen(io.StringIO):
         encoding = "utf-8"
@@ -130,11 +123,6 @@ def test_colours_are_for_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not Terminal.of(Screen()).has_colour
     monkeypatch.setenv("COLUMNS", "40")
     assert width_of(Screen()) == 40
-
-
-def test_attention_to_the_strongest_keys_alone() -> None:
-    weights = attention_weights(encoded([[[[0.6, 0.4]]]], [[[[3, 1]]]]), 0)
-    np.testing.assert_allclose(weights, [[0, 0.4, 0, 0.6]], atol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -338,14 +326,6 @@ def test_two_levels_show_how_far_each_still_moves_and_what_q_says() -> None:
     ]
 
 
-def test_the_example_whose_answers_change_most_stands_first() -> None:
-    quiet, lively = board(None), board(None)
-    quiet["thoughts"][0]["parts"][0]["predictions"] = [[guess(text) for text in "1221"]] * 3
-    assert [changes(quiet), changes(lively)] == [0, 1]
-    assert show._liveliest_first([quiet, lively, quiet]) == [lively, quiet, quiet]
-    assert show._liveliest_first([]) == []
-
-
 def test_outputs_show_their_probability_earlier_guesses_and_source() -> None:
     source = part(["ab", "c", "<end>"], [3, 2, 1])
     looks = encoded([[[[0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]]] * 2)
@@ -365,17 +345,6 @@ def test_outputs_show_their_probability_earlier_guesses_and_source() -> None:
     ]
 
 
-def test_symbols_of_a_text_show_what_is_answered_or_expected_there() -> None:
-    predictions = [[guess("0"), guess("0")], [guess("0"), guess("1", 0.8)]]
-    bits = part(["0", "1"], [1, 2], predictions=predictions)
-    assert example_lines(example(bits, answer="01"), Terminal())[1] == (
-        "   2 ████ 1         → 1 80% (step 1: 0)"
-    )
-    words = part(["the", "cat"], [1, 1], "decoder", predictions=[[guess("the", 0.5), guess("dog")]])
-    lines = example_lines(example(words, answer="dog", target="cat"), Terminal(has_drawing=False))
-    assert lines[0].endswith("the       50%") and lines[1].endswith("cat       -> dog 90%")
-
-
 def test_a_class_is_shown_as_it_changes_with_the_steps() -> None:
     predictions = [[guess("plural", 0.6)], [guess("singular", 0.7)], [guess("singular", 0.98)]]
     words = part(["the", "keys"], [2, 3], predictions=predictions)
@@ -383,20 +352,6 @@ def test_a_class_is_shown_as_it_changes_with_the_steps() -> None:
     assert lines[-2:] == [
         "  after step 1: plural 60%; steps 2-3: singular 98%",
         "  answer: singular (90%)",
-    ]
-
-
-def test_many_short_symbols_share_a_line() -> None:
-    digits = part([*"31415926535897932384", "<end>"], [*[4] * 20, 10])
-    lines = example_lines(example(digits, answer="4"), Terminal(width=44))
-    assert lines == [
-        "  3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4",
-        "  ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄ ▄",
-        "  4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4",
-        "  <end>",
-        "  █",
-        "  10",
-        "  answer: 4 (90%)",
     ]
 
 
@@ -430,21 +385,6 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     assert printed.out.count("answer: ") == 2
     assert refused in printed.err and printed.err.count("ut-show: ") == 1
     assert typed[1] in page.read_text()
-
-
-@pytest.mark.slow
-def test_a_line_that_cannot_be_read_leaves_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    piped = io.BytesIO(b"17+5\n3*4\n\n2+2\n1+\n")
-    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
-    assert show.main(["--model=addition", f"--data_dir={tmp_path}"]) == 1
-    printed = capsys.readouterr()
-    assert printed.out.count("answer: ") == 2
-    assert "source (lowest digit first):" in printed.out
-    for told in ("line 2: '3*4'", "line 5: '1+'"):
-        assert f"warning: standard input, {told} is not what this problem reads" in printed.err
-    assert printed.err.count("This line is left out.") == 2
 
 
 def test_a_model_that_shows_nothing_is_refused(

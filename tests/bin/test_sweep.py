@@ -105,13 +105,6 @@ def _dry(capsys, *flags):
     return [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_what_has_no_effect_is_told_once(tmp_path, capsys):
-    options = "--hparams=act_epsilon=0.02"
-    assert sweep.main([*GRID, f"--output_dir={tmp_path / 'out'}", "--dry_run", "--", options]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("warning: act_epsilon=0.02 has no effect with halting=none, only with")
-
-
 SWEEPS = sorted((Path(__file__).parents[2] / "results" / "sweeps").glob("*.flags"))
 
 
@@ -155,16 +148,6 @@ def test_a_dry_run_shows_each_command_and_makes_nothing(tmp_path, capsys):
         ["ut-eval", place, "--lengths=5"],
     ]
     assert not any(tmp_path.iterdir())
-
-
-def test_a_grid_s_values_stand_with_the_hyperparameters_of_all(tmp_path, capsys):
-    own = [*GRID, "--grid=dropout=0.1+0.3", f"--output_dir={tmp_path}"]
-    lines = _dry(capsys, *own, "--", "--train_steps=3", "--hparams", "num_steps=2")
-    assert len(lines) == 2 * 2 * 2 * 2
-    place = f"{tmp_path}/algorithmic_copy_decimal40-ut_algorithmic-dropout=0.1-seed1"
-    assert f"--output_dir={place}" in lines[0]
-    assert "--hparams=dropout=0.1,num_steps=2" in lines[0]
-    assert lines[1] == ["ut-eval", f"--output_dir={place}"]
 
 
 def test_the_points_of_a_grid_are_rows(tmp_path, capsys):

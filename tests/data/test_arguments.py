@@ -13,7 +13,6 @@ import pytest
 
 from tests.bin.tiny_runs import TINY
 from ut_tf import registry
-from ut_tf.bin.frame.flag_values import check_readable_files
 from ut_tf.data.argument_help import argument_help
 from ut_tf.data.arguments import absolute_files, convert_arguments, file_paths, parameters_of
 from ut_tf.data.example_table import ExampleTable
@@ -138,28 +137,6 @@ def test_arguments_that_several_problems_share_are_checked_by_name_and_type() ->
         convert_arguments("shaded", _shaded, {"shadow": 3})
 
 
-@pytest.mark.parametrize(
-    "declared", [("texts", "words"), {"texts": "file", "words": True}, "texts", None, {"words": []}]
-)
-def test_files_that_are_declared_otherwise_are_refused_at_registration(
-    own_lines: None, declared: Any
-) -> None:
-    del own_lines
-    wrong = type("Wrong", (OwnLines,), {"file_arguments": declared})
-    with pytest.raises(UserError, match=r'expected a dictionary from each argument to "file"'):
-        registry.problems.register("wrong", wrong)
-    assert "wrong" not in registry.problems.names()
-
-
-def test_a_partial_can_be_registered_and_is_named_when_it_is_registered_twice(
-    own_lines: None,
-) -> None:
-    del own_lines
-    registry.problems.register("noted", functools.partial(OwnLines, note="a"))
-    with pytest.raises(UserError, match=r"registered twice, in .*test_arguments\.py:OwnLines"):
-        registry.problems.register("noted", functools.partial(OwnLines, note="b"))
-
-
 LINES = "".join(f"{'good' if number % 2 else 'bad'}\tday {number}\n" for number in range(40))
 
 
@@ -179,18 +156,6 @@ def test_a_file_that_is_there_counts_before_a_comma(
     assert names("x,y,z.txt,a.txt") == ["x,y,z.txt", "a.txt"]
     # Neither is there as a whole.
     assert names("en,de/d.txt") == ["en", "de/d.txt"]
-
-
-def test_members_of_a_list_are_taken_as_they_are(tmp_path: Path) -> None:
-    listed = [str(tmp_path / "en,de.txt"), str(tmp_path / "b.txt")]
-    given: dict[str, Any] = {"source_files": listed}
-    assert absolute_files("classify_files", given) == given
-    assert list(map(str, file_paths(listed))) == listed
-    assert absolute_files("classify_files", {"vocab_file": listed[0]}) == {"vocab_file": listed[0]}
-    with pytest.raises(UserError, match=r"/en cannot be read.* Commas divide the names of files\."):
-        check_readable_files(
-            "classify_files", {"source_files": ["/en", "/de/c.txt"]}, tmp_path / "data"
-        )
 
 
 def begun(project: Path, data_dir: Path, hparams: str = TINY) -> Run:
@@ -230,73 +195,6 @@ def test_another_content_is_another_run(tmp_path: Path) -> None:
     (moved / "train,1.tsv").write_text(LINES.replace("day 3\n", "day 4\n"))
     with pytest.raises(UserError, match=r"problem_args: .*`config`=.*moved/run/config\.json"):
         begun(moved, tmp_path / "data")
-
-
-class First(TypedDict, total=False):
-    """Options.
-
-    Args:
-      size: how large
-        it is.
-    """
-
-    size: int
-
-
-class TypedOptions(First, total=False):
-    """More options.
-
-    Args:
-      kind: "old" or "new".
-    """
-
-    kind: Literal["old", "new"]
-
-
-class Base:
-    """A base.
-
-    Args:
-      name: of the problem.
-      seed: of every draw.
-    """
-
-    def __init__(self, name: str, size: int = 3, seed: int = 0) -> None:
-        self.name, self.size, self.seed = name, size, seed
-
-
-class Made(Base):
-    """A problem.
-
-    Args:
-      name, seed: as for Base.
-      files: what it reads.
-    """
-
-    file_arguments: ClassVar[dict[str, str]] = {"files": "files"}
-
-    def __init__(
-        self, name: str = "made", files: str = "", seed: int = 7, **options: Unpack[TypedOptions]
-    ) -> None:
-        super().__init__(name, options.get("size", 3), seed)
-        self.files = files
-
-
-def test_texts_come_from_the_class_its_base_and_its_options() -> None:
-    assert argument_help(Made) == {
-        "files": "what it reads; a file or several",
-        "seed": "of every draw; a whole number; default: 7",
-        "size": "how large it is; a whole number; default: 3",
-        "kind": '"old" or "new"',
-    }
-
-
-def test_what_a_name_is_bound_to_is_its_default() -> None:
-    assert argument_help(functools.partial(Made, seed=9))["seed"].endswith("default: 9")
-
-
-def test_a_factory_without_docstring_has_types_alone() -> None:
-    assert argument_help(lambda digits=3: digits) == {"digits": "default: 3"}
 
 
 def test_own_problems_may_have_any_annotation_default_and_style_of_docstring() -> None:

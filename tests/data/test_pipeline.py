@@ -141,15 +141,6 @@ def test_compiled_training_sees_one_shape_for_each_bucket() -> None:
     assert {tuple(shape) for shape in shapes} <= {(max(1, 128 // bound), bound) for bound in bounds}
 
 
-@pytest.mark.parametrize("skip", [0, 1, 5, 1000])
-def test_skipping_is_slicing(skip: int) -> None:
-    training = TrainingConfig(batch_size=64)
-    problem = Ramps()
-    everything = read(train_batches(problem, DATA_DIR, training, 2, seed=1, epoch=0))
-    rest = read(train_batches(problem, DATA_DIR, training, 2, seed=1, epoch=0, skip_batches=skip))
-    assert same(rest, everything[2 * skip :])
-
-
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("num_replicas", [2, 3, 4])
 def test_replicas_get_consecutive_parts_of_equal_shape(table: bool, num_replicas: int) -> None:
@@ -276,11 +267,6 @@ def test_bucket_bounds_ascend_to_the_largest_length(least: int, step: float, mos
     assert bounds[0] == min(least, most)
 
 
-def test_bucket_bounds_by_hand() -> None:
-    assert bucket_bounds(8, 1.1, 14) == [8, 9, 10, 11, 12, 13, 14]
-    assert bucket_bounds(8, 1.5, 40) == [8, 12, 18, 27, 40]
-
-
 def test_batch_sizes_by_hand() -> None:
     tokens = TrainingConfig(batch_size=100, batch_unit="tokens")
     assert batch_sizes([8, 30, 60, 200], tokens, num_replicas=2) == [24, 6, 2, 2]
@@ -303,11 +289,6 @@ def test_plan_holds_each_fitting_example_once_in_a_batch_that_is_not_too_large(
     for batch in plan:
         longest = max(lengths[number] for number in batch)
         assert 1 <= len(batch) <= sizes[int(np.searchsorted(bounds, longest))]
-
-
-def test_plan_gives_whole_batches_in_the_order_in_which_they_fill_up() -> None:
-    plan = plan_batches(np.array([1, 9, 1, 9, 9, 1, 1, 5]), bounds=[1, 9], sizes=[3, 2])
-    assert [batch.tolist() for batch in plan] == [[1, 3], [0, 2, 5], [4, 7], [6]]
 
 
 def test_evenly_spaced_numbers_by_hand() -> None:

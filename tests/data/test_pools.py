@@ -238,24 +238,6 @@ def test_classes_and_language_models_have_the_length_of_what_they_have() -> None
     assert ExampleTable.from_dataset(words).lengths.tolist() == [2, 1, 3]
 
 
-def test_more_examples_than_are_read_at_once() -> None:
-    rows = tf.data.Dataset.range(2500, output_type=tf.int32).map(
-        lambda number: {"inputs": tf.range(number % 7 + 1), "targets": number}
-    )
-    table = ExampleTable.from_dataset(rows)
-    assert table.lengths.tolist() == [number % 7 + 1 for number in range(2500)]
-    assert table.batch(tf.constant([1999, 6]))["targets"].numpy().tolist() == [1999, 6]
-
-
-@pytest.mark.parametrize("static", [True, False])
-def test_a_dataset_without_examples_makes_an_empty_table(static: bool) -> None:
-    shape = [4 if static else None]
-    nothing = generated([], inputs=(shape, tf.int32), targets=([], tf.int32))
-    table = ExampleTable.from_dataset(nothing)
-    assert len(table) == 0
-    assert list(table.dataset()) == []
-
-
 def test_a_problem_that_defines_dataset_is_told_to_define_examples() -> None:
     with pytest.raises(UserError, match=r"class OfOld defines `dataset`.*from_dataset\(dataset\)"):
 

@@ -25,7 +25,6 @@ from ut_tf.evaluation.exit_sweep import ExitPoint, ExitSweep
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed, observe_checkpoint
 from ut_tf.figures.board_steps import board_steps, save_animation
-from ut_tf.figures.by import curves_by
 from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.figures.evaluations import evaluation_figures
 from ut_tf.figures.exits import exit_front
@@ -71,14 +70,6 @@ def test_groups_are_bars_in_the_order_of_their_numbers() -> None:
     assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "10"]
 
 
-def test_names_with_dollars_are_no_formulas() -> None:
-    confusion = Counter({("$5 to $10", "$\\frac$"): 1, ("$\\frac$", "$\\frac$"): 1})
-    sets = [EvaluationSet("", "test", "classify")]
-    figures = evaluation_figures(Measurement({}), sets, {"": Observed(confusion=confusion)})
-    drawn = as_svg(figures["confusion"])
-    assert "$5 to $10" in drawn and "$\\frac$" in drawn
-
-
 def test_ponder_times_and_confusions_are_shares() -> None:
     confusion = Counter({("hall", "hall"): 3, ("hall", "garden"): 1, ("garden", "garden"): 2})
     observed = {"": Observed({"encoder": np.array([0.0, 1.0, 3.0])}, confusion)}
@@ -92,16 +83,6 @@ def test_ponder_times_and_confusions_are_shares() -> None:
     np.testing.assert_allclose(matrix.images[0].get_array(), [[1.0, 0.0], [0.25, 0.75]])
     assert [label.get_text() for label in matrix.get_yticklabels()] == ["garden (2)", "hall (4)"]
     assert [text.get_text() for text in matrix.texts] == ["100", "25", "75"]
-
-
-def test_rare_classes_share_a_row() -> None:
-    confusion = Counter({(str(number), "0"): 100 - number for number in range(30)})
-    observed = {"": Observed(confusion=confusion)}
-    sets = [EvaluationSet("", "test", "classify")]
-    matrix = evaluation_figures(Measurement({}), sets, observed)["confusion"].axes[0]
-    assert matrix.images[0].get_array().shape == (20, 20)
-    others = sum(100 - number for number in range(19, 30))
-    assert matrix.get_yticklabels()[-1].get_text() == f"others ({others})"
 
 
 def test_an_exit_front_has_a_line_for_each_rule_and_a_star_for_full_depth() -> None:
@@ -119,6 +100,7 @@ def test_an_exit_front_has_a_line_for_each_rule_and_a_star_for_full_depth() -> N
     assert [text.get_text() for text in steps.texts] == ["0.1", "0.001"]
 
 
+@pytest.mark.usefixtures("eager")
 def test_ut_eval_draws_what_the_model_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,12 +167,6 @@ def test_a_cell_stops_where_it_halts_or_its_answer_stays() -> None:
     halting = board_steps(example((1, 3, 2, 1)))
     assert halting.stopped == [1, 3, 2, 1] and halting.halts
     assert board_steps(example(rounds=(0, 2, 1, 1))).rounds == [0, 2, 1, 1]
-
-
-def test_what_is_answered_otherwise_is_blank() -> None:
-    assert board_steps(example(texts="1203")).given == ["1", "2", "", "3"]
-    # Of a board whose answer is unknown only points are.
-    assert board_steps({**example(texts="10.4"), "target": None}).given == ["1", "0", "", "4"]
 
 
 def test_a_gif_has_a_frame_for_each_step_and_round_and_one_before(tmp_path: Path) -> None:
@@ -280,21 +256,6 @@ def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:
     assert {tuple(place) for place in band.tolist()} == {
         *((10, 0.0), (10, 0.5), (20, 0.5), (20, 1.0), (30, 1.0))
     }
-
-
-def test_one_legend_stands_below_all_panels_with_names_that_differ() -> None:
-    panels = {
-        f"task: {metric}": {
-            f"UT, {name}, dropout=0.1": {1: [0.5], 2: [0.75]} for name in ("a", "b")
-        }
-        for metric in ("accuracy", "error")
-    }
-    figure = curves_by(panels, "depth")
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
-    assert [axis.get_legend() for axis in figure.axes] == [None, None]
-    assert [axis.get_ylabel() for axis in figure.axes] == ["accuracy (share right)", "error (%)"]
-    assert {axis.get_xlabel() for axis in figure.axes} == {"recurrent depth (steps)"}
 
 
 def test_a_changed_bit_at_the_end_of_a_line_is_told(

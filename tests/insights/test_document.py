@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from tests.bin.tiny_runs import digits_run, save, stories_run, translation_run
+from tests.bin.tiny_runs import digits_run, save, stories_run
 from tests.insights.documents import STORED, attention, best, numbers, texts
 from tests.serving.toy import untrained_run
 from ut_tf import registry
@@ -141,8 +141,7 @@ def test_the_first_exit_of_a_rule_is_where_the_rule_stops_the_model(stories: ut_
 
 def test_a_halting_sequence_to_sequence_model() -> None:
     run = ut_tf.Run.load(STORED / "ut_halting_reverse" / "run")
-    document = ut_tf.inspect_run(run, "3141", examples=1)
-    example = document["examples"][0]
+    (example,) = ut_tf.inspect_run(run, "3141", examples=0)["examples"]
     (thought,) = example["thoughts"]
     encoder, decoder = thought["parts"]
     assert thought["answer"] == "1413"
@@ -164,20 +163,15 @@ def test_a_halting_sequence_to_sequence_model() -> None:
     weights = details.decoder.memory_attention_weights[: decoder["steps"], 0]
     np.testing.assert_allclose(shown, weights, atol=0.5 / 255)
     assert encoder["predictions"] is None
-    # Of the test data, whose answers are known.
-    _, known = document["examples"]
-    assert known["target"] == known["input"][::-1]
-    assert known["thoughts"][0]["correct"] == (known["thoughts"][0]["answer"] == known["target"])
 
 
-def test_a_transformer_shows_its_layers(tmp_path: Path) -> None:
-    run = translation_run(tmp_path, steps=(100,), hparams_set="transformer_translate_small")
-    document = ut_tf.inspect_run(run, examples=1)
+def test_a_transformer_shows_its_layers() -> None:
+    run = ut_tf.Run.load(STORED / "transformer_subwords" / "run")
+    document = ut_tf.inspect_run(run, "the number 300", examples=0)
     (example,) = document["examples"]
     encoder, decoder = example["thoughts"][0]["parts"]
     assert example["thoughts"][0]["correct"] is None
     assert document["runs"][0]["exit_rules"] == document["runs"][0]["histograms"] == []
-    assert example["input"].startswith("the number ")
     layers = run.hparams.network.num_layers
     assert numbers(decoder, "ponder_time") == [float(layers)] * len(decoder["positions"])
     assert (encoder["halting_probability"], decoder["exit_steps"]) == (None, {})
@@ -234,7 +228,7 @@ def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None
     run = ut_tf.Run.create(
         "sudoku_4x4",
         "ut_trm_sudoku4",
-        "hidden_size=8,filter_size=8,num_heads=2,memory_tokens=2,H_cycles=1,L_cycles=1,eval_num_steps=3",
+        "hidden_size=8,filter_size=8,num_heads=2,memory_tokens=2,H_cycles=1,L_cycles=1,eval_num_steps=2",
         output_dir=tmp_path / "run",
         data_dir=tmp_path / "data",
         tmp_dir=tmp_path / "tmp",
@@ -245,7 +239,7 @@ def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None
     (part,) = example["thoughts"][0]["parts"]
     model, features = ut_tf.load_model(run), run.text_codec().encode(tf.constant([puzzle]))
     lows = []
-    for step in (1, 2, 3):
+    for step in (1, 2):
         given = {**features, "to_depth": GivenDepth(tf.constant(step))}
         logits, details = model(given, return_details=True)
         encoder = details.encoder
@@ -256,14 +250,14 @@ def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None
         shown = run.text_codec().target_tokens(symbols)[0].numpy()
         assert best(part, step - 1) == [text.decode() for text in shown]
         lows.append(encoder.progress.carry.memory[0, 2:].numpy())
-    last = np.linalg.norm(lows[2] - lows[1], axis=-1)
-    close(part["low_state_change"][2], last / np.linalg.norm(lows[2], axis=-1))
-    moved = np.mean(last / np.linalg.norm(lows[1], axis=-1))
-    assert part["low_residual"][2] == pytest.approx(moved, rel=1e-3)
+    last = np.linalg.norm(lows[1] - lows[0], axis=-1)
+    close(part["low_state_change"][1], last / np.linalg.norm(lows[1], axis=-1))
+    moved = np.mean(last / np.linalg.norm(lows[0], axis=-1))
+    assert part["low_residual"][1] == pytest.approx(moved, rel=1e-3)
     _, details = model(features, return_details=True)
-    close(part["q_halt"][2], tf.sigmoid(details.encoder.q_values[0, 0]))
+    close(part["q_halt"][1], tf.sigmoid(details.encoder.q_values[0, 0]))
     assert part["exit_steps"]["q"] == [None] * 16  # At first Q is -5.
-    assert len(part["q_halt"]) == len(part["residual"]) == 3
+    assert len(part["q_halt"]) == len(part["residual"]) == 2
 
 
 @pytest.mark.slow
@@ -309,10 +303,10 @@ def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
 
 def test_histograms_count_the_positions_of_the_test_data() -> None:
     run = ut_tf.Run.load(STORED / "ut_halting_reverse" / "run")
-    histograms = ut_tf.inspect_run(run, examples=0, histogram_examples=40)["runs"][0]["histograms"]
+    histograms = ut_tf.inspect_run(run, examples=0, histogram_examples=16)["runs"][0]["histograms"]
     assert [histogram["part"] for histogram in histograms] == ["encoder", "decoder"]
     table = run.make_problem().examples("test", run.data_dir)
-    chosen = tf.range(40) * len(table) // 40
+    chosen = tf.range(16) * len(table) // 16
     _, details = ut_tf.load_model(run)(table.batch(chosen), return_details=True)
     for histogram, part in zip(histograms, details, strict=True):
         total = np.sum([group["counts"] for group in histogram["groups"]], 0)

@@ -14,7 +14,6 @@ import tensorflow as tf
 from tests.problems.babi.archive import TRAIN as TEST
 from tests.problems.babi.archive import many_stories, write_archive
 from ut_tf import registry
-from ut_tf.data.arguments import check_argument_names, signature_of
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
@@ -139,17 +138,6 @@ def same_size(*arrays: Any) -> list[Any]:
     ]
 
 
-def test_only_the_last_facts_are_kept(data_dir: Path) -> None:
-    codec = codec_of(BabiQA(1, "1k", max_facts=2), data_dir)
-    ((story, question),) = codec.read(TRAIN.splitlines(), "train.txt")
-    tokens = (
-        codec.tokens(codec.encode(tf.constant([story]), tf.constant([question]))).numpy().tolist()
-    )
-    assert tokens == [
-        [b"mary and john moved to the room6", b"mary and john moved to the room7", b"wheres mary"]
-    ]
-
-
 def test_questions_without_answers_are_read_and_stories_may_be_empty(data_dir: Path) -> None:
     codec = codec_of(BabiQA(1, "1k", form="tokens"), data_dir)
     lines = ["1 Mary left.", "2 Where is Mary?", "3 Where is John?\t", "", "1 Who is Zoe? \thall"]
@@ -209,14 +197,12 @@ def test_every_problem_is_in_one_group_that_says_what_it_is() -> None:
     assert len(babi.names) == 84
 
 
-def test_the_names_of_arguments_are_those_of_the_classes() -> None:
-    for name, entry in PROBLEMS.items():
-        factory = registry.problems.get(name)
-        names = signature_of(factory).parameters.keys() - {"name"}
-        assert set(entry.argument_names or ()) == names, entry.target
-        assert registry.problems.argument_names(name) == entry.argument_names
-
-
-def test_a_misspelt_argument_is_refused_before_the_problem_is_imported() -> None:
-    with pytest.raises(UserError, match="no argument 'story_lenght'; did you mean story_length"):
-        check_argument_names("babi_sim", {"story_lenght": 8})
+def test_only_the_last_facts_are_kept(data_dir: Path) -> None:
+    codec = codec_of(BabiQA(1, "1k", max_facts=2), data_dir)
+    ((story, question),) = codec.read(TRAIN.splitlines(), "train.txt")
+    tokens = (
+        codec.tokens(codec.encode(tf.constant([story]), tf.constant([question]))).numpy().tolist()
+    )
+    assert tokens == [
+        [b"mary and john moved to the room6", b"mary and john moved to the room7", b"wheres mary"]
+    ]

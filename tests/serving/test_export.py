@@ -5,7 +5,6 @@ TensorFlow Serving looks.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import shutil
 import subprocess
@@ -20,12 +19,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.close import assert_close
 from tests.serving import toy
+from tests.serving.toy import BEAM
 from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
-from ut_tf.search.strategies import decode
 from ut_tf.serving.export import export_run, saved_operations
 from ut_tf.serving.signatures import Servable
 from ut_tf.serving.versions import SUMMARY_FILE, new_version, put_in_place
@@ -33,7 +32,6 @@ from ut_tf.serving.warmup import FILE as WARMUP_FILE
 from ut_tf.serving.weights import StoredWeights
 from ut_tf.storage.disk_errors import readable_disk_errors
 
-BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)
 SAMPLING = DecodeConfig(sampling=True, extra_length=6)
 
@@ -42,54 +40,15 @@ ALONE: dict[str, Any] = {"signatures": ("serving_default",), "warmup": False}
 PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
 
 
-class Exported:
-    """A run, its SavedModel loaded, and what the library makes of the same texts."""
-
-    def __init__(
-        self,
-        folder: Path,
-        problem: str,
-        config: DecodeConfig = BEAM,
-        hparams: str = "",
-        **options: Any,
-    ) -> None:
-        self.run = toy.untrained_run(folder, problem, hparams)
-        self.folder = export_run(
-            Run.load(self.run.output_dir), folder / "export", decode=config, **options
-        )
-        self.loaded = toy.Loaded(self.folder)
-        self.codec = self.run.make_problem().text_codec(self.run.vocab_dir)
-
-    @functools.cached_property
-    def model(self) -> Any:
-        """The model of the run, with the weights that were exported."""
-        return toy.restored(self.run)
-
-    def features(self, *texts: list[str]) -> dict[str, Any]:
-        return self.codec.encode(*(tf.constant(one) for one in texts))
-
-    def decoded(self, texts: list[str], config: DecodeConfig) -> tuple[np.ndarray, np.ndarray]:
-        symbols, scores = decode(self.model, {"inputs": self.features(texts)["inputs"]}, config)
-        outputs = self.codec.decode(tf.reshape(symbols, [-1, symbols.shape[2]]))
-        return outputs.numpy().reshape(scores.shape), scores.numpy()
-
-
 @pytest.fixture(scope="module")
 def beam(tmp_path_factory):
-    exported = Exported(tmp_path_factory.mktemp("beam"), "letters", hparams="halting=none")
+    exported = toy.Exported(
+        tmp_path_factory.mktemp("beam"), "letters", hparams="halting=none,num_steps=1"
+    )
     assert exported.model.built
     # What is loaded must not depend on the run any more; the model was made of it before.
     shutil.move(exported.run.output_dir, exported.run.output_dir.with_name("elsewhere"))
     return exported
-
-
-@pytest.fixture(scope="module")
-def questions(tmp_path_factory):
-    return Exported(
-        tmp_path_factory.mktemp("questions"),
-        "letter_questions",
-        hparams="input_start_symbol=true",
-    )
 
 
 BATCHES = [
@@ -111,7 +70,7 @@ def test_beam_search_answers_as_the_library_does(beam, texts):
 
 @pytest.mark.slow
 def test_samples_differ_from_request_to_request(tmp_path):
-    sampling = Exported(tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", **ALONE)
+    sampling = toy.Exported(tmp_path, "letters", SAMPLING, "halting=none,num_steps=1", **ALONE)
     answers = [
         tuple(sampling.loaded.ask("serving_default", inputs=["abcdef"] * 4)["outputs"])
         for _ in range(2)
@@ -125,7 +84,7 @@ def test_samples_differ_from_request_to_request(tmp_path):
 @pytest.mark.slow
 def test_random_halting_draws_anew_at_every_call_and_step(tmp_path):
     options = "halting=random,act_max_steps=8,act_epsilon=0.01"
-    exported = Exported(
+    exported = toy.Exported(
         tmp_path,
         "letter_questions",
         hparams=options,
@@ -168,7 +127,7 @@ def test_ponder_times_stand_beside_their_tokens(beam, questions):
         [b"a", b"b", b"c", b"<end>", b"", b""],
         [b"j", b"i", b"h", b"g", b"f", b"<end>"],
     ]
-    assert answer["ponder_times"].tolist() == [[2, 2, 2, 2, 0, 0], [2] * 6]
+    assert answer["ponder_times"].tolist() == [[1, 1, 1, 1, 0, 0], [1] * 6]
     # With halting, and a start symbol that is no token of the inputs.
     texts = ["abc", "", "jihgfabc"], ["d", "j", "hh"]
     times = questions.loaded.ask("ponder", story=texts[0], question=texts[1])["ponder_times"]
@@ -196,7 +155,7 @@ def test_classes_come_with_their_probabilities(questions):
 
 @pytest.mark.slow
 def test_a_language_model_is_served_by_its_scores_and_goes_on_from_texts(tmp_path):
-    language = Exported(tmp_path, "letter_language", hparams="halting=none", warmup=False)
+    language = toy.Exported(tmp_path, "letter_language", hparams="halting=none", warmup=False)
     targets = ["abc", "ja"]
     expected = log_probabilities(
         language.model, {"targets": language.codec.encode_targets(tf.constant(targets))}
@@ -276,9 +235,9 @@ def test_only_operations_of_tensorflow(beam, questions):
 
 
 def test_what_only_python_can_run_is_refused(tmp_path):
-    run = toy.untrained_run(tmp_path, "letters_in_python", "halting=none,num_steps=1")
+    run = toy.untrained_run(tmp_path, "questions_in_python", "halting=none,num_steps=1")
     with pytest.raises(UserError, match=r"the graph holds .*PyFunc"):
-        export_run(run, tmp_path / "export", decode=GREEDY, signatures=["serving_default"])
+        export_run(run, tmp_path / "export", signatures=["classify"])
     assert list((tmp_path / "export").iterdir()) == []
 
 

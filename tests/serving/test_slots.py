@@ -17,6 +17,7 @@ import ut_tf
 from tests.serving import toy
 from tests.serving.python_model import PythonModel, served
 from tests.serving.test_server import SIGNATURES, post
+from tests.serving.toy import HALTING
 from ut_tf.errors import UserError
 from ut_tf.inference.batches import MOST_POSITIONS
 from ut_tf.run import Run
@@ -25,8 +26,6 @@ from ut_tf.serving.export import export_run
 from ut_tf.serving.rest_messages import Columns, Outputs
 from ut_tf.serving.served_model import ServedModel
 from ut_tf.serving.slots import Rows, Slots
-
-HALTING = "act_max_steps=5,act_halting_bias_init=-0.5,act_epsilon=0.01"
 
 
 def start(columns: Columns, length: int) -> Rows:
@@ -118,13 +117,6 @@ def test_a_long_text_slows_those_after_it_for_few_steps() -> None:
     assert widths == [4001] * 2 + [3] * 27
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("questions")
-    run = toy.untrained_run(folder, "letter_questions", HALTING)
-    return export_run(Run.load(run.output_dir), folder / "export", signatures=())
-
-
 def _check_slots(model: ServedModel, signature: str, columns: Columns) -> Columns:
     """Checks that examples that arrive one by one are answered in slots as in a batch; returns the
     answers of the batch.
@@ -153,8 +145,8 @@ def _check_slots(model: ServedModel, signature: str, columns: Columns) -> Column
     return {name: [*values] for name, values in expected.items()}
 
 
-def test_an_export_answers_in_slots_as_in_batches(exported: Path) -> None:
-    model = ServedModel(exported, 1)
+def test_an_export_answers_in_slots_as_in_batches(questions: toy.Exported) -> None:
+    model = ServedModel(questions.folder, 1)
     assert [*model.signatures] == ["serving_default", "classify", "ponder"]
     stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
     columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
@@ -173,12 +165,10 @@ def test_the_saved_sudoku_answers_in_slots_as_in_batches(tmp_path: Path) -> None
     assert answers["outputs"][5] == b"1324 4231 2413 3142"
 
 
-def test_many_long_texts_begin_as_each_alone(exported: Path) -> None:
-    loaded = toy.Loaded(exported)
-
+def test_many_long_texts_begin_as_each_alone(questions: toy.Exported) -> None:
     def begun(texts: list[bytes], length: int) -> dict[str, Any]:
         columns = {"story": tf.constant(texts), "question": tf.constant([b""] * len(texts))}
-        return dict(loaded.signatures["start"](**columns, length=tf.constant(length)))
+        return dict(questions.loaded.signatures["start"](**columns, length=tf.constant(length)))
 
     texts = [b"abcdefghij" * count for count in (90, 1, 95, 99, 3, 97, 98, 94, 93, 92)]
     together = begun(texts, 0)
@@ -203,13 +193,13 @@ def test_start_and_step_of_others_are_their_own(tmp_path: Path) -> None:
 
 
 def test_exports_without_steps_are_served_in_batches(tmp_path: Path) -> None:
-    for name, options in (("chosen", {"signatures": ["classify"]}), ("fixed", {})):
-        hparams = "halting=none" if name == "fixed" else HALTING
-        run = toy.untrained_run(tmp_path / name, "letter_questions", hparams)
-        folder = export_run(Run.load(run.output_dir), tmp_path / name / "export", **options)
-        model = ServedModel(folder, 1)
-        assert model.slots("classify") is None
-        assert model.answer("classify", {"story": [b"ab"], "question": [b"c"]})["outputs"][0]
+    run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
+    run, folder = Run.load(run.output_dir), tmp_path / "export"
+    with pytest.raises(UserError, match=r"'start'.* It has serving_default, classify, ponder"):
+        export_run(run, folder, signatures=["start"])
+    model = ServedModel(export_run(run, folder, signatures=["classify"], warmup=False), 1)
+    assert model.slots("classify") is None
+    assert model.answer("classify", {"story": [b"ab"], "question": [b"c"]})["outputs"][0]
 
 
 def test_steps_are_exported_beside_an_answer(tmp_path: Path) -> None:

@@ -85,16 +85,6 @@ def test_matrices_are_off_by_a_known_share_of_their_channel(form, bound):
     np.testing.assert_array_equal(read["bias"], model.bias)
 
 
-def test_sizes():
-    model = Net()
-    sizes = {
-        form: StoredWeights(model, form).size_bytes for form in ("float32", "bfloat16", "int8")
-    }
-    matrices, rest = 50 * 32 + 32 * 40, sizes["float32"] - 4 * (50 * 32 + 32 * 40)
-    assert sizes["bfloat16"] - rest == 2 * matrices
-    assert sizes["int8"] - rest == matrices + 4 * (50 + 40)
-
-
 def test_weights_that_change_later_are_not_seen_and_none_is_changed():
     model = Net()
     stored = StoredWeights(model)
@@ -216,6 +206,7 @@ def test_a_language_model_has_steps_alone(tmp_path):
     np.testing.assert_allclose(logits["logits"], expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_litert_lacks_is_named(tmp_path):
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=random")
     with pytest.raises(UserError, match=r"LiteRT has no operation like TensorFlow's Stateless\w+"):

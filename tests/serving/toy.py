@@ -5,6 +5,7 @@ answers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,9 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.run import Run
+from ut_tf.search.config import DecodeConfig
+from ut_tf.search.strategies import decode
+from ut_tf.serving.export import export_run
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -27,6 +31,8 @@ LETTERS = "abcdefghij"
 VOCABULARY = FIRST_SYMBOL_ID + len(LETTERS)
 ANSWERS = ("yes", "no", "maybe")
 STEP = 12
+HALTING = "act_max_steps=5,act_halting_bias_init=-0.5,act_epsilon=0.01"
+BEAM = DecodeConfig(beam_size=3, n_best=2, extra_length=6, max_input_length=30)
 NETWORK = UniversalTransformerConfig(
     hidden_size=32,
     filter_size=64,
@@ -105,7 +111,7 @@ class NothingCodec(LetterCodec):
     fields: ClassVar[tuple[str, ...]] = ()
 
 
-class PythonCodec(LetterCodec):
+class PythonCodec(QuestionCodec):
     """One that only the process that made it can run."""
 
     def decode(self, outputs: Any) -> Any:
@@ -160,8 +166,8 @@ class Language(Letters):
     codec = NothingCodec
 
 
-class InPython(Letters):
-    name = "letters_in_python"
+class InPython(Questions):
+    name = "questions_in_python"
     codec = PythonCodec
 
 
@@ -212,3 +218,35 @@ class Loaded:
             name: tf.constant(values, tf.string, [len(values)]) for name, values in texts.items()
         }
         return {name: value.numpy() for name, value in self.signatures[signature](**given).items()}
+
+
+class Exported:
+    """A run, its SavedModel loaded, and what the library makes of the same texts."""
+
+    def __init__(
+        self,
+        folder: Path,
+        problem: str,
+        config: DecodeConfig = BEAM,
+        hparams: str = "",
+        **options: Any,
+    ) -> None:
+        self.run = untrained_run(folder, problem, hparams)
+        self.folder = export_run(
+            Run.load(self.run.output_dir), folder / "export", decode=config, **options
+        )
+        self.loaded = Loaded(self.folder)
+        self.codec = self.run.make_problem().text_codec(self.run.vocab_dir)
+
+    @functools.cached_property
+    def model(self) -> Any:
+        """The model of the run, with the weights that were exported."""
+        return restored(self.run)
+
+    def features(self, *texts: list[str]) -> dict[str, Any]:
+        return self.codec.encode(*(tf.constant(one) for one in texts))
+
+    def decoded(self, texts: list[str], config: DecodeConfig) -> tuple[np.ndarray, np.ndarray]:
+        symbols, scores = decode(self.model, {"inputs": self.features(texts)["inputs"]}, config)
+        outputs = self.codec.decode(tf.reshape(symbols, [-1, symbols.shape[2]]))
+        return outputs.numpy().reshape(scores.shape), scores.numpy()

@@ -143,6 +143,7 @@ def test_half_precision_takes_half_and_changes_little(
     assert 0 < np.abs(exact - rounded).max() < 0.01
 
 
+@pytest.mark.usefixtures("eager")
 def test_commands_save_a_run_and_read_the_model(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +153,10 @@ def test_commands_save_a_run_and_read_the_model(
     place = [f"--output_dir={run.output_dir}"]
     assert exporter.main([*place, "--format=model", f"--export_dir={folder}"]) == 0
     assert capfd.readouterr().out.splitlines() == [str(folder)]
-    source = [f"--decode_from_file={tmp_path / 'digits'}", "--decode_hparams=beam_size=1"]
+    source = [
+        f"--decode_from_file={tmp_path / 'digits'}",
+        "--decode_hparams=beam_size=1,max_length=6",
+    ]
     answers = []
     for read in (place, [f"--model={folder}"]):
         assert decoder.main([*read, *source]) == 0
@@ -207,16 +211,19 @@ class DigitsOf04(TextCodec):
             yield (line.replace(" ", ""),)
 
 
+GREEDY = ut_tf.DecodeConfig(beam_size=1)
+
+
 @pytest.mark.usefixtures("eager")
 def test_a_codec_written_for_0_4_refuses_what_its_read_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loaded = ut_tf.load("reverse")
+    loaded = ut_tf.load("reverse", GREEDY)
     codec, answers = loaded.run.text_codec(), loaded.answer("172")
     monkeypatch.setattr(type(loaded.run), "text_codec", lambda _: DigitsOf04(codec))
     with pytest.raises(UserError, match=r"^the text: '17x' has an x\.$"):
-        ut_tf.load("reverse").answer("17x")
-    old = ut_tf.load("reverse")
+        ut_tf.load("reverse", GREEDY).answer("17x")
+    old = ut_tf.load("reverse", GREEDY)
     assert old.answer("1 7 2") == answers
     assert list(old.answers(["172", ["172"]])) == [answers, answers]
     for wrong in ((), ("1", "2"), (172,)):

@@ -31,7 +31,8 @@ KERAS_FILES = sorted(path.parent.name for path in HERE.glob("*/model.keras"))
 DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
 
 # The others cost more seconds than every run of the tests should take.
-QUICK_DECODING = ("lstm", "transformer_subwords", "ut_halting_reverse")
+QUICK_LOGITS = tuple(name for name in RUNS if name != "ut_options")
+QUICK_DECODING = ("lstm", "ut_halting_reverse")
 QUICK_TRAINING = ("ut_facts",)
 QUICK_EVALUATION = ("memn2n",)
 
@@ -110,7 +111,7 @@ def load(
     sys.modules.pop("user_parts", None)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", _slow_but(QUICK_LOGITS, RUNS))
 @pytest.mark.usefixtures("eager")
 def test_the_model_gives_the_same_logits_and_ponders_as_long(name: str, load: Any) -> None:
     arrays = _arrays(name)

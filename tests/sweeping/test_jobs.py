@@ -22,7 +22,6 @@ from ut_tf.sweeping.grid import (
     Cell,
     Progress,
     expand_names,
-    expand_numbers,
     expand_points,
     make_cells,
 )
@@ -151,15 +150,6 @@ def test_an_error_in_the_loop_leaves_no_child_behind(tmp_path):
     assert child.returncode == -signal.SIGTERM
 
 
-def test_a_log_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "a").write_text("a file where the run's folder would be")
-    with (
-        pytest.raises(UserError, match="of a cannot begin"),
-        Jobs(1, [{}], lambda _: None) as running,
-    ):
-        list(running.run([_job(tmp_path, "a", "pass")]))
-
-
 def test_the_reason_of_a_failure_is_the_last_command_s_own(tmp_path):
     job = _job(tmp_path, "a", "pass", "raise ValueError('no such length')")
     job.log.parent.mkdir()
@@ -220,10 +210,6 @@ def test_names_are_expanded(words, expected):
     assert expand_names(words) == expected
 
 
-def test_numbers_are_expanded():
-    assert expand_numbers(["1..3,7", "{9..10}", "2"]) == [1, 2, 3, 7, 9, 10]
-
-
 @pytest.mark.parametrize("word", ["a{b", "a}b", "a{b{c}}", "{a,}", "{1..999999}"])
 def test_braces_that_mean_nothing_are_refused(word):
     with pytest.raises(ValueError, match=r"brace|numbers"):
@@ -249,12 +235,6 @@ def test_every_combination_of_values_is_a_point_and_names_a_run():
         "a-x-dropout=0.1-num_steps=4-seed1",
         "a-x-dropout=0.1-num_steps=4-seed2",
     ]
-
-
-@pytest.mark.parametrize("text", ["dropout", "dropout=", "dropout=1+", "a=1,a=2", "a=../b"])
-def test_points_that_mean_nothing_are_refused(text):
-    with pytest.raises(ValueError, match=r"a"):
-        expand_points(text)
 
 
 def test_a_cell_is_finished_only_with_the_flags_it_was_finished_with(tmp_path):
@@ -409,12 +389,6 @@ def test_tasks_share_the_trials_and_each_takes_up_its_own(tmp_path: Path) -> Non
     taken.append(next(again))
     assert len({cell.name for _, cell in taken}) == 4
     assert list(first) == list(again) == []
-
-
-def test_equal_values_are_trained_once(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    cells = [cell.name for _, cell in make_search(tmp_path, "x=0.1+0.2", trials=9).cells()]
-    assert sorted(cells) == ["task-set-x=0.1-seed1", "task-set-x=0.2-seed1"]
 
 
 def test_the_seed_decides_the_values(tmp_path: Path) -> None:

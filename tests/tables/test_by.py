@@ -13,7 +13,7 @@ import pytest
 from tests.bin.stub_runs import evaluate, stub_run
 from tests.tables.report_rows import rows
 from ut_tf.bin import report
-from ut_tf.figures.by import curves_by, regret_bars
+from ut_tf.figures.by import regret_bars
 from ut_tf.tables.by import panels_by
 from ut_tf.tables.runs import find_runs
 
@@ -87,44 +87,6 @@ def test_lengths_say_what_was_trained(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "## prefix_sums_32: accuracy, trained up to 32" in text
     assert "| 32 " in text and text.index("| 32 ") < text.index("| 64 ") < text.index("| 128 ")
     assert "0.75 (2 seeds)" in text and "0.5 (2 seeds)" in text
-
-
-def test_depths_and_difficulties_are_lines(tmp_path: Path) -> None:
-    run = stub_run(tmp_path / "a", "parity_40", "ut_act_sudoku4")
-    points = [
-        {"depth": depth, "trained": depth == 8, "metrics": {"accuracy": value, "loss": 1.0}}
-        for depth, value in ((4, 0.5), (8, 1.0))
-    ]
-    sweep = {"step": 1, "headlines": ["accuracy"], "points": points}
-    (run / "depth_sweep.json").write_text(json.dumps(sweep))
-    judged(run, "basic", 1.0)
-    evaluate(run, {"accuracy": 1.0})
-    evaluate(run, {"accuracy": 0.5}, hparams="eval_num_steps=4")
-    runs, _ = find_runs([tmp_path])
-    # The run is there once more for its other use; its files are read once.
-    (lines,) = panels_by(runs, "depth").values()
-    ((name, values),) = lines.items()
-    assert name.endswith("trained at 8") and values == {4: [0.5], 8: [1.0]}
-    line, trained = curves_by(panels_by(runs, "depth"), "depth").axes[0].lines
-    assert line.get_xydata().tolist() == [[4.0, 0.5], [8.0, 1.0]]
-    assert set(trained.get_xdata()) == {8}
-    panels = panels_by(runs, "difficulty")
-    assert list(panels) == ["parity_40: accuracy", "parity_40: steps", "parity_40: final"]
-    assert panels["parity_40: steps"]["ut_act_sudoku4: basic"] == {1: [4.0], 2: [4.0]}
-    assert len(curves_by(panels, "difficulty").axes) == 3
-
-
-def test_what_is_missing_or_unknown_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = stub_run(tmp_path / "a", "parity_40", "ut_act_sudoku4")
-    assert report.main([str(run), "--by=depth"]) == 1
-    assert "evaluate some with ut-eval, depth_sweep" in capsys.readouterr().err
-    assert report.main([str(run), "--by=width"]) == 2
-    assert "length, depth, difficulty, regret" in capsys.readouterr().err
-    (run / "by_difficulty.json").write_text("{")
-    assert report.main([str(run), "--by=regret"]) == 1
-    assert "by_difficulty.json cannot be read" in capsys.readouterr().err
 
 
 def test_chomsky_tasks_stand_beneath_the_published_ones(

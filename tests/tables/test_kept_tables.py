@@ -14,12 +14,11 @@ from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
 from ut_tf.tables.html import records_page
-from ut_tf.tables.kept_lines import make_totals
 from ut_tf.tables.kept_tables import KeptTables, written_anew
-from ut_tf.tables.kept_text import as_markdown, render, render_summary
-from ut_tf.tables.layout import Column, SummaryLine, Table, Total
+from ut_tf.tables.kept_text import as_markdown, render
+from ut_tf.tables.layout import Column, Table, Total
 from ut_tf.tables.layout_files import read_tables
-from ut_tf.tables.overlaps import EXCHANGES, SIMULATED, Overlap, read_overlaps
+from ut_tf.tables.overlaps import EXCHANGES, Overlap, read_overlaps
 from ut_tf.tables.record import ResultRecord, keep_records, read_records
 
 SINGLE = Table(
@@ -75,15 +74,6 @@ def test_the_best_seed_is_validation_s_and_failed_tasks_are_counted() -> None:
     assert "| **5.00** (2 failed) | **3.67** (1 failed) | 0.23 (0) |" in text
 
 
-def test_a_column_without_total_has_none() -> None:
-    ponder_time = Column("ponder time", ("ponder_time",), digits=(1,), total=False)
-    table = dataclasses.replace(SINGLE, figures=(*SINGLE.figures, ponder_time))
-    records = [error(2, 1.0, 1.0), error(10, 3.0, 1.0)]
-    steps = [dataclasses.replace(one, metric="ponder_time", value=4.0) for one in records]
-    last = as_markdown(render(table, [*records, *steps])).splitlines()[-1]
-    assert last == "| **2 of 20** |  |  | **2.00** (0 failed) | 0.23 (0) |  |  |"
-
-
 def test_runs_of_a_set_and_of_its_changes_before_it_had_a_name_are_seeds_of_one_line() -> None:
     table = dataclasses.replace(
         SINGLE, same_sets={"ut_babi, dropout=0.3": "ut_babi_dropout"}, total=None
@@ -95,19 +85,6 @@ def test_runs_of_a_set_and_of_its_changes_before_it_had_a_name_are_seeds_of_one_
     text = as_markdown(render(table, [table.with_todays_set(item) for item in (older, newer)]))
     assert "| 2 | `ut_babi_dropout, used with beam_size=8` | 2 |" in text
     assert "2.0 ± 1.4" in text
-
-
-def test_runs_on_other_data_are_no_seeds_of_a_line() -> None:
-    more = error(2, 9.0, 3.0, seed=1, problem_args={"train_questions": 5000})
-    text = as_markdown(render(SINGLE, [error(2, 1.0, 2.0), more]))
-    assert "| 2 | `ut_babi` | 1.0 | 1.0 | 0 |" in text
-    assert "| 2 | `ut_babi` | 1.0 | 9.0 | 0 |" in text
-    summary = Table("readme", summary=(SummaryLine("task 2", "babi", SINGLE.figures[0]),))
-    row = render_summary(summary, {"babi": SINGLE}, [error(2, 1.0, 2.0), more]).rows[0]
-    assert row[-2:] == ["error 1.0", "0"]
-    records = [error(1, 0.0, 0.0), error(2, 1.0, 2.0), more]
-    total = make_totals(SINGLE, SINGLE.figures[0], Total(tasks=2, failed_above=5.0), records)
-    assert total[0].mean == (0.5, 0)
 
 
 def test_runs_of_another_length_or_warm_start_are_no_seeds_of_a_line() -> None:
@@ -330,31 +307,6 @@ def test_columns_have_the_known_questions_and_the_error_on_the_others_or_its_bou
     assert text.endswith("| 18.9 | 273 of 1,000 | 25.4 |")
 
 
-def test_without_columns_a_note_counts_them_by_task() -> None:
-    record = error_of(17, 18.9, simulated_tasks=17)
-    overlap = Overlap.of(
-        record,
-        SIMULATED,
-        {"test": {3: (0, 1000), 17: (114, 1000)}, "validation": {3: (0, 195), 17: (189, 1000)}},
-    )
-    table = Table("babi", lines=("problem",), facts=(), figures=(ERROR,))
-    text = as_markdown(render(table, [record], {overlap.key: overlap}))
-    assert text.splitlines()[-1] == (
-        "† 114 of 2,000 test questions (114 in task 17) and 189 of 1,195 questions for validation"
-        " (189 in task 17) are among the simulated training stories; the error on the others was"
-        " not measured"
-    )
-    shown = render_summary(
-        Table("summary", summary=(SummaryLine("task 17", "babi", ERROR),)),
-        {"babi": table},
-        [record],
-        {overlap.key: overlap},
-    )
-    assert shown.rows[0][3] == (
-        "error 18.9; 114 of 2,000 test questions are among the simulated training stories"
-    )
-
-
 def test_of_every_figure_with_exchanged_words_or_simulated_stories_the_overlap_is_kept() -> None:
     overlaps = read_overlaps(RESULTS)
     for record in read_records([RESULTS / "babi.jsonl"]):
@@ -365,10 +317,3 @@ def test_of_every_figure_with_exchanged_words_or_simulated_stories_the_overlap_i
         } & {*record.problem_args}
         if is_other and judged.startswith("babi_qa"):
             assert Overlap.key_of(record) in overlaps, "run benchmarks/overlap.py"
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '[{"known": {}}]', "7", "[" * 9999])
-def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "overlap.json").write_text(text)
-    with pytest.raises(UserError, match=r"overlap\.json cannot be read"):
-        read_overlaps(tmp_path)

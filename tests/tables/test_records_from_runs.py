@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -123,50 +122,6 @@ def test_what_was_changed_for_the_evaluation_is_in_the_command(tmp_path: Path, k
     assert words == ["--hparams=eval_num_steps=5", "--decode_hparams=alpha=1.2,beam_size=8"]
 
 
-def test_a_run_that_was_judged_and_then_trained_on_is_recorded(tmp_path: Path, kept: Path) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
-    evaluations = run / "evaluations.jsonl"
-    early = {**json.loads(evaluations.read_text()), "step": 50, "metrics": {"error": 7.0}}
-    evaluations.write_text(f"{json.dumps(early)}\n{evaluations.read_text()}")
-    record(run, kept)
-    assert [item.value for item in read_records([kept])] == [1.0]
-
-
-def test_commands_name_the_user_s_own_code(
-    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, "usr_dir": "/home/of/my_code"}))
-    record(run, kept)
-    (kept_record,) = read_records([kept])
-    assert "--usr_dir=my_code" in str(kept_record.command)
-    assert str(kept_record.evaluation).endswith(" --usr_dir=my_code")
-    (run / "evaluations.jsonl").unlink()
-    report.main([str(run)])
-    assert f"ut-eval --output_dir={run} --usr_dir=/home/of/my_code" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("loss", "expected"), [(0.5, "typo"), (math.inf, "loss, typo")])
-def test_each_figure_that_is_named_must_be_there(
-    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str], loss: float, expected: str
-) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0, "loss": loss})
-    record(run, kept, "--metrics=error,loss,typo", status=1)
-    assert f"{run} has no finite figure {expected}: " in capsys.readouterr().err
-    assert not kept.exists()
-
-
-def test_a_figure_of_the_layout_that_is_not_finite_is_an_error(
-    tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": math.nan, "loss": 1.0})
-    record(run, kept, status=1)
-    told = capsys.readouterr().err
-    assert f"{run}: error is nan in its record of step 100 (test, 2026-01-01T00:00:00" in told
-    assert not kept.exists()
-
-
 def test_runs_that_are_no_result_are_refused(
     tmp_path: Path, kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,13 +171,6 @@ def test_a_file_is_whole_or_as_it_was_and_tells_a_broken_line(
     kept.write_bytes(before.encode() + b"\xff\n")
     with pytest.raises(UserError, match=r"babi.jsonl:2 .*\(it is no JSON object in UTF-8\)"):
         read_records([kept])
-
-
-def test_a_note_may_have_any_character(tmp_path: Path, kept: Path) -> None:
-    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
-    note = "one\u2028two\u0085three"
-    record(run, kept, f"--note={note}")
-    assert [item.note for item in read_records([kept])] == [note]
 
 
 def test_files_are_named_without_their_folders(tmp_path: Path, kept: Path) -> None:

@@ -322,21 +322,6 @@ def test_groups_are_columns_and_nothing_stands_twice():
     ]
 
 
-def test_groups_of_other_features_with_the_same_figures_stay_apart():
-    metrics, groups = {"error": 5.0, "ponder_time": 6.0, "ponder_time/question": 6.0}, {}
-    for number in ("1", "2"):
-        metrics |= {f"error/{number}": 4.0 + int(number), f"ponder_time/{number}": 6.0}
-        metrics[f"ponder_time/supporting_facts_{number}"] = 6.0
-        metrics[f"ponder_time/question/supporting_facts_{number}"] = 6.0
-        groups[number] = Group("task", number, 50)
-        groups[f"supporting_facts_{number}"] = Group("supporting_facts", number, 50)
-    # Every question takes all steps: nothing tells which task has two facts.
-    table = lines(metrics_table(metrics, {}, {"": 100}, groups))
-    assert table[:2] == [["all", "task 1", "task 2", "1 supporting fact"], ["2 supporting facts"]]
-    assert table[3] == ["error (%)", "5", "5", "6"]
-    assert table[-1] == ["ponder_time/question (steps)", "6", "6"]
-
-
 def test_columns_without_room_stand_below_with_their_rows_named_again():
     table = metrics_table(STORY_METRICS, {}, {"": 100}, STORY_GROUPS, ("error",), width=60)
     assert all(len(line) <= 60 for line in table.splitlines())
@@ -367,12 +352,4 @@ def test_sets_are_columns_in_the_order_of_their_lengths():
         ["examples", "30", "20"],
         ["seq_acc", "0.5", "0.5"],
         ["char_acc", "1", "1"],
-    ]
-
-
-def test_the_ponder_time_of_the_source_stands_in_for_the_encoders():
-    metrics = {"ponder_time": 2.0, "ponder_time/source": 2.0, "ponder_time/target": 3.0}
-    assert lines(metrics_table(metrics)) == [
-        ["ponder_time/source (steps)", "2"],
-        ["ponder_time/target (steps)", "3"],
     ]

@@ -52,29 +52,6 @@ def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run_report
     assert (by_task["3"], by_task["4"], by_task["setting"]) == ("6.0", "1.0", "10k single")
 
 
-def test_tasks_that_are_missing_are_counted_and_several_sets_joined_by_validation(run_report, runs):
-    for task in range(1, 20):
-        evaluate(
-            stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 2.0}, validation=2.0
-        )
-    evaluate(
-        stub_run(runs / "20", "babi_qa_task20_10k", "ut_babi_unordered"),
-        {"error": 4.0},
-        validation=0.0,
-    )
-    evaluate(
-        stub_run(runs / "19b", "babi_qa_task19_10k", "ut_babi_unordered"),
-        {"error": 12.0},
-        validation=1.0,
-    )
-    cells = {(row[1], row[2]): row[3] for row in ours(run_report(), "1")}
-    assert cells == {
-        ("`ut_babi`", "1"): "2.00 (0) (19 of 20 tasks)",
-        ("`ut_babi_unordered`", "1"): "8.00 (1) (2 of 20 tasks)",
-        ("the best set for each", "best"): f"{(18 * 2 + 12 + 4) / 20:.2f} (1)",
-    }
-
-
 @pytest.mark.parametrize(
     ("problem", "args", "record", "metrics", "words"),
     [
@@ -126,50 +103,6 @@ def test_rows_tell_models_and_overrides_apart_but_not_the_number_of_steps(run_re
         ("UT, dynamic halting", "`ut_act_algorithmic`", "1"),
         ("UT, gru recurrence", "`ut_algorithmic, recurrence=gru`", "1"),
     ]
-
-
-def test_the_folds_of_a_cross_validation_are_joined_as_seeds_are(run_report, runs):
-    for fold, error in ((1, 40.0), (2, 60.0)):
-        folder = stub_run(
-            runs / str(fold), "lambada_rc", "ut_tiny", problem_args={"folds": 2, "fold": fold}
-        )
-        evaluate(
-            folder, {"error": error}, error, data_note=f"fold {fold} of 2 of the development set"
-        )
-    text = run_report()
-    assert [row[2:] for row in ours(text, "3")] == [
-        ["mean of 2", "-", "-", "-", "-", "0.5000 ± 0.1414†", "-"]
-    ]
-    assert "† cross-validation, 2 folds of the development set\n" in text
-
-
-def test_of_several_evaluations_the_table_s_own_and_last_counts(run_report, runs):
-    folder = stub_run(runs / "a", COPY, "ut_algorithmic")
-    evaluate(folder, at_400(0.1, 0.1))
-    evaluate(folder, at_400(0.2, 0.2))
-    evaluate(folder, at_400(0.3, 0.3), checkpoint="last")
-    evaluate(folder, {"length_80/char_acc": 0.9, "length_80/seq_acc": 0.9})
-    assert [row[3] for row in ours(run_report())] == ["0.20/0.20"]
-
-
-def test_another_checkpoint_than_the_best_has_a_mark(run_report, runs):
-    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5), checkpoint="last")
-    evaluate(
-        stub_run(runs / "b", COPY, "ut_algorithmic", seed=1),
-        at_400(0.6, 0.6),
-        checkpoint="runs/b/checkpoints/step-00000050",
-    )
-    # The last checkpoint was the best one.
-    both = evaluate(stub_run(runs / "c", COPY, "ut_algorithmic", seed=2), at_400(0.7, 0.7))
-    evaluate(both, at_400(0.7, 0.7), checkpoint="last")
-    text = run_report()
-    assert [(row[0], row[2], row[3]) for row in ours(text)] == [
-        ("UT", "1", "0.70/0.70"),
-        ("UT†", "1", "0.50/0.50†"),
-        ("UT‡", "1", "0.60/0.60‡"),
-    ]
-    assert "† last checkpoint instead of best\n" in text
-    assert "‡ step-00000050 checkpoint instead of best" in text
 
 
 def test_errors_by_task_are_a_table_for_each_setting_that_has_runs(run_report, runs):
@@ -277,15 +210,44 @@ def test_another_problem_s_data_is_told_apart_from_the_run_s_own(run_report, run
     ]
 
 
-@pytest.mark.slow
-def test_an_error_is_best_where_it_is_lowest(run_report, runs):
-    for seed, error in enumerate([3.0, 1.0]):
+def test_tasks_that_are_missing_are_counted_and_several_sets_joined_by_validation(run_report, runs):
+    for task in range(1, 20):
         evaluate(
-            stub_run(runs / str(seed), "babi_qa", seed=seed),
-            {"mean_error": error, "failed_tasks": 2.0 * error},
-            error,
-            "min",
+            stub_run(runs / str(task), f"babi_qa_task{task}_10k"), {"error": 2.0}, validation=2.0
         )
-    best, mean = ours(run_report(), "1")
-    assert best[4] == "1.00 (2)"
-    assert mean[4] == "2.00 ± 1.41 (4.0 ± 2.8)"
+    evaluate(
+        stub_run(runs / "20", "babi_qa_task20_10k", "ut_babi_unordered"),
+        {"error": 4.0},
+        validation=0.0,
+    )
+    evaluate(
+        stub_run(runs / "19b", "babi_qa_task19_10k", "ut_babi_unordered"),
+        {"error": 12.0},
+        validation=1.0,
+    )
+    cells = {(row[1], row[2]): row[3] for row in ours(run_report(), "1")}
+    assert cells == {
+        ("`ut_babi`", "1"): "2.00 (0) (19 of 20 tasks)",
+        ("`ut_babi_unordered`", "1"): "8.00 (1) (2 of 20 tasks)",
+        ("the best set for each", "best"): f"{(18 * 2 + 12 + 4) / 20:.2f} (1)",
+    }
+
+
+def test_another_checkpoint_than_the_best_has_a_mark(run_report, runs):
+    evaluate(stub_run(runs / "a", COPY, "ut_algorithmic"), at_400(0.5, 0.5), checkpoint="last")
+    evaluate(
+        stub_run(runs / "b", COPY, "ut_algorithmic", seed=1),
+        at_400(0.6, 0.6),
+        checkpoint="runs/b/checkpoints/step-00000050",
+    )
+    # The last checkpoint was the best one.
+    both = evaluate(stub_run(runs / "c", COPY, "ut_algorithmic", seed=2), at_400(0.7, 0.7))
+    evaluate(both, at_400(0.7, 0.7), checkpoint="last")
+    text = run_report()
+    assert [(row[0], row[2], row[3]) for row in ours(text)] == [
+        ("UT", "1", "0.70/0.70"),
+        ("UT†", "1", "0.50/0.50†"),
+        ("UT‡", "1", "0.60/0.60‡"),
+    ]
+    assert "† last checkpoint instead of best\n" in text
+    assert "‡ step-00000050 checkpoint instead of best" in text

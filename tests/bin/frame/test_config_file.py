@@ -10,7 +10,6 @@ import pytest
 from ut_tf.bin.frame.config_file import parse_with_config
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.trainer_flags import COMMAND, DESCRIPTION, FLAGS, checked_run
-from ut_tf.factories import parse_problem_args
 
 FILE = """
 problem: babi_sim
@@ -71,26 +70,6 @@ def test_the_config_of_a_run_trains_the_same_elsewhere(tmp_path: Path) -> None:
     }
     config = written(tmp_path, json.dumps(content), "config.json")
     assert checked_run([config, f"--output_dir={run.output_dir}"]) == run
-
-
-def test_files_of_text_are_lists(tmp_path: Path) -> None:
-    names = {"source_files": ["a-1.txt", "b.txt"]}
-    content = {"problem": "lm_files", "hparams_set": "ut_lm", **names}
-    config = written(tmp_path, json.dumps(content), "run.json")
-    assert [Path(name).name for name in checked_run([config]).problem_args["source_files"]] == [
-        "a-1.txt",
-        "b.txt",
-    ]
-
-
-def test_values_are_those_of_json(tmp_path: Path) -> None:
-    config = written(tmp_path, "problem_args: {vocab_size: null, exact: true, shares: [1, 2]}")
-    values = parse_with_config(COMMAND, DESCRIPTION, FLAGS, [config])
-    assert parse_problem_args(values.problem_args) == {
-        "vocab_size": None,
-        "exact": True,
-        "shares": [1, 2],
-    }
 
 
 @pytest.mark.parametrize(

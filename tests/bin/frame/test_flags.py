@@ -78,13 +78,6 @@ def test_mistakes(argv, expected):
     assert expected in str(caught.value)
 
 
-def test_an_endless_name_in_a_flagfile_is_not_said_to_be_the_flagfile(tmp_path):
-    file = tmp_path / "flags.txt"
-    file.write_text(f"--{'a' * 5000}=1\n")
-    with pytest.raises(FlagError, match=r"^unknown flag with .* the file of --flagfile"):
-        _parse("--problem=copy", f"--flagfile={file}")
-
-
 WORDS = (
     Flag("runs", "Which.", "What", "words", required=True, positional=True),
     Flag("names", "How called.", "What", "words"),
@@ -141,20 +134,6 @@ def test_every_command_s_help_names_all_its_flags_and_a_default_for_each(command
     assert command.COMMAND in page
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda module: module.COMMAND)
-def test_no_name_is_taken_twice_in_a_command(command):
-    names = [name for flag in (*command.FLAGS, flags.HELP) for name in (flag.name, *flag.aliases)]
-    assert len(names) == len(set(names))
-
-
-def test_lists_of_numbers():
-    assert flags.integers("40, 80,400", "lengths") == (40, 80, 400)
-    assert flags.integers("", "lengths") == ()
-    for text in ("40,x", "0", "-3", "1.5"):
-        with pytest.raises(FlagError, match="expected a list like"):
-            flags.integers(text, "lengths")
-
-
 def test_names_of_reference_files_may_have_commas(tmp_path: Path) -> None:
     folder = tmp_path / "x,y"
     folder.mkdir()
@@ -184,9 +163,3 @@ OPTIONS_FLAGS = {"random_seed", "output_dir", "hparams", "problem_args", "source
 )
 def test_arguments_become_flags(message: str, shown: str) -> None:
     assert in_flags(message, OPTIONS_FLAGS, {"dropout", "max_length"}) == shown
-
-
-def test_a_seed_that_is_the_flag_s_own_name_is_found() -> None:
-    assert in_flags("`seed`=1", {"seed"}) == "--seed=1"
-    assert in_flags("`dropout`=1", {"output_dir"}) == "dropout=1"
-    assert in_flags("`problem_args.seed`=1", {"seed"}) == "seed=1"

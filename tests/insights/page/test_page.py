@@ -81,72 +81,6 @@ def test_the_grid_of_halting_says_what_is_at_a_step(story: Tab) -> None:
     assert "“where is the letter” at step 4: running" in story.text(".readout")
 
 
-def test_exit_rules_stand_where_they_would_stop_the_position(story: Tab) -> None:
-    rules = story.texts(".exit-list li")
-    assert "state_difference (threshold 0.03): stops it after 6 steps" in rules
-    assert "argmax_stable (threshold 5): not before it ends by itself" in rules
-    assert story.count(".exit[data-rule=kl]") == 0
-    story.click(".story .story-row:nth-child(5)")
-    assert "kl (threshold 0.001): stops it after 3 steps" in story.texts(".exit-list li")
-    assert story.count(".exit[data-rule=kl]") == 1
-    assert "dimitri dropped the umbrella" in story.text("#change .subject")
-
-
-def test_the_first_example_is_one_whose_answer_changes(tab: Tab) -> None:
-    plain = synthetic.facts_example("plain")
-    (part,) = plain["thoughts"][0]["parts"]
-    part["predictions"] = part["predictions"][-1:] * 6
-    document = synthetic.document("facts", [plain, synthetic.facts_example("telling")])
-    document["title"] = document["runs"][0]["name"]
-    tab.open(document)
-    assert tab.find("#example").get_property("value") == "1"
-    assert tab.text("h1") == "How a model answers questions about stories"
-    tab.press("p")
-    assert tab.text(".headline").endswith("and the answer was pantry from the first step on.")
-
-
-def test_of_boards_the_first_one_is_one_whose_open_cells_change(tab: Tab) -> None:
-    plain, telling = synthetic.board_example(), synthetic.board_example()
-    (part,) = plain["thoughts"][0]["parts"]
-    # The answers at given cells are not shown.
-    steps = len(part["predictions"])
-    last = part["predictions"][-1]
-    given = [position["text"] != "." for position in part["positions"]]
-    part["predictions"] = [
-        [
-            [{"text": str(step), "probability": 0.9}] if known else choices
-            for known, choices in zip(given, last, strict=True)
-        ]
-        for step in range(steps)
-    ]
-    tab.open(synthetic.document("board", [plain, telling]))
-    assert tab.find("#example").get_property("value") == "1"
-
-
-def test_the_wording_follows_the_depth(tab: Tab) -> None:
-    decides = "every position decides how many steps it needs"
-    examples = [synthetic.facts_example(runs=2)]
-    tab.open(synthetic.document("facts", examples, runs=2))
-    assert f"In ut_act, {decides}; in ut_fixed, the depth is fixed." in tab.text(".intro")
-    document = synthetic.document("facts", examples, runs=2)
-    document["runs"] = document["runs"][1:]
-    examples[0]["thoughts"] = examples[0]["thoughts"][1:]
-    tab.open(document)
-    assert "The depth is fixed: every position takes all of the steps." in tab.text(".intro")
-    assert "decides" not in tab.text("main") + tab.text(".intro")
-    assert tab.count("#halting") == 0 and "spends its time" not in tab.text("main")
-    document["runs"][0]["exit_rule"] = "kl"
-    tab.open(document)
-    exits = "an exit rule stops every position that has changed little"
-    assert exits in tab.text(".intro") and "decides" not in tab.text("main")
-    assert "After each step the exit rule looks" in tab.text("#halting .about")
-    document["runs"][0].update(model="transformer", exit_rule="none")
-    tab.open(document)
-    assert tab.text(".intro").startswith("This model has a layer for each step. The depth is fixed")
-    tab.open(synthetic.document("facts", [synthetic.facts_example()]))
-    assert decides in tab.text(".intro")
-
-
 def test_of_a_language_model_the_page_says_how_much_it_guessed(tab: Tab) -> None:
     document = synthetic.document("language_model", [synthetic.language_model_example()])
     tab.open(document)
@@ -164,12 +98,6 @@ def test_of_a_language_model_the_page_says_how_much_it_guessed(tab: Tab) -> None
     assert tab.text(".headline").startswith(
         "The depth is fixed: each of the 24 symbols of the text took 5 steps"
     )
-
-
-def test_histograms_compare_groups(story: Tab) -> None:
-    assert story.count(".histogram .group") == 3
-    caption = "“1 supporting fact” takes 2.1 steps on average, “3 supporting facts” 2.7."
-    assert story.text(".histogram-figure figcaption").endswith(caption)
 
 
 def test_keys_move_the_step_the_position_and_the_example(tab: Tab) -> None:
@@ -221,18 +149,6 @@ def test_the_address_names_what_is_seen_and_is_followed(tab: Tab) -> None:
     tab.run("location.hash = '#example=first&step=999&token=x'")
     tab.wait(lambda: tab.text(".step-label") == "step 6 of 6", "the last step")
     assert tab.find("#example").get_property("value") == "0"
-
-
-def test_dark_and_light(story: Tab) -> None:
-    background = "return getComputedStyle(document.documentElement).backgroundColor"
-    shown = story.run(background)
-    cell = "return document.querySelector('.cell').style.backgroundColor"
-    painted = story.run(cell)
-    story.click(".theme")
-    assert story.run(background) != shown
-    assert story.run(cell) != painted
-    story.click(".theme")
-    assert story.run(background) == shown
 
 
 def test_a_decoder_looks_at_the_source(tab: Tab) -> None:
@@ -311,34 +227,6 @@ def test_texts_never_become_markup(tab: Tab) -> None:
     assert tab.run("return window.attacked") is None
     assert tab.count("img, #app script, b") == 0
     assert "<script>" in tab.text(".story-row .text")
-
-
-def test_a_long_text_stays_fluid(tab: Tab) -> None:
-    """A step changes each word a few times, and asks for no layout in between."""
-    tab.open(synthetic.document("language_model", [synthetic.large_example()]))
-    assert tab.count(".chip") == 500
-    work = tab.run(
-        """const slider = document.getElementById('step'), work = [];
-        let layouts = 0;
-        const own = Element.prototype.getBoundingClientRect;
-        Element.prototype.getBoundingClientRect = function () { layouts++; return own.call(this); };
-        for (const name of ['offsetWidth', 'offsetHeight', 'offsetTop', 'offsetLeft']) {
-          const {get} = Object.getOwnPropertyDescriptor(HTMLElement.prototype, name);
-          const counted = function () { layouts++; return get.call(this); };
-          Object.defineProperty(HTMLElement.prototype, name, {get: counted});
-        }
-        const seen = new MutationObserver(() => {});
-        const all = {subtree: true, childList: true, attributes: true, characterData: true};
-        seen.observe(document, all);
-        for (const step of [1, 8, 16, 23, 12, 5]) {
-          layouts = 0;
-          slider.value = step;
-          slider.dispatchEvent(new Event('input', {bubbles: true}));
-          work.push([seen.takeRecords().length, layouts]);
-        }
-        return work;"""
-    )
-    assert all(500 < changes < 10 * 500 and layouts <= 10 for changes, layouts in work), work
 
 
 def test_the_page_can_be_read_without_javascript(tab: Tab) -> None:

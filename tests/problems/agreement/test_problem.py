@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_tf.data import download
 from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.agreement.files import TABLE, Dependency, read_simplified, read_table
@@ -26,7 +25,6 @@ COLUMNS = [
     *("has_nsubj", "verb_pos", "subj_index", "verb_index", "n_intervening", "last_intervening"),
     *("n_diff_intervening", "distance", "max_depth", "all_nouns", "nouns_up_to_verb"),
 ]
-REAL = Path(__file__).parents[4] / "shared" / "data" / "agreement" / "rnn_agr_simple"
 
 
 def table_line(sentence: str, verb: str, form: str, between: int = 0, different: int = 0) -> str:
@@ -261,56 +259,6 @@ def test_a_table_that_is_cut_off_or_badly_encoded_is_refused(tmp_path: Path) -> 
     path.write_bytes(b"no archive")
     with pytest.raises(UserError, match="line 1: there is no column"):
         read_table(path)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("VBZ the key", "line 4: 1 column, expected a tag, a tab"),
-        ("VBD\tthe key", "line 4: tag 'VBD', expected VBZ or VBP"),
-        ("VBZ\tthe\tkey", "line 4: 3 columns"),
-    ],
-)
-def test_simplified_lines_that_are_not_of_the_format_are_refused(
-    tmp_path: Path, line: str, message: str
-) -> None:
-    write_simplified(tmp_path, {"val": 3, "test.1": 3})
-    with (tmp_path / "numpred.val").open("a", encoding="utf-8") as file:
-        file.write(f"{line}\n")
-    with pytest.raises(UserError, match=rf"numpred\.val, {message}"):
-        read_simplified(tmp_path)
-
-
-def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_simplified(tmp_path, {"val": 3})
-    with pytest.raises(UserError, match=r"no numpred\.train, or else numpred\.test\.1"):
-        read_simplified(tmp_path)
-    (tmp_path / "numpred.val").rename(tmp_path / "numpred.train")
-    with pytest.raises(UserError, match=r"no numpred\.val"):
-        read_simplified(tmp_path)
-    with pytest.raises(UserError, match="needs the simplified files"):
-        SvaLanguageModeling(source="simplified").prepare(tmp_path / "data", tmp_path / "empty")
-
-    def refused(url: str) -> None:
-        del url
-        raise OSError("no network")
-
-    monkeypatch.setattr(download, "_open", refused)
-    with pytest.raises(UserError, match=r"agr_50_mostcommon_10K\.tsv\.gz.*no network.*simplified"):
-        SvaLanguageModeling(disjoint_splits=False).prepare(tmp_path / "data", tmp_path / "empty")
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason="the simplified files are not here")
-def test_the_simplified_files_themselves() -> None:
-    splits = read_simplified(REAL)
-    assert Counter(one.attractors for one in splits.test) == {
-        1: 5260,
-        2: 9380,
-        3: 2051,
-        4: 561,
-        5: 159,
-    }
-    assert len(splits.train) == 60950 and len(splits.validation) == 1000
 
 
 def test_of_two_wrong_forms_the_more_common_one_is_ranked() -> None:

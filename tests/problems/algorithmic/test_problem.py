@@ -23,11 +23,14 @@ def small(operation: Any, base: int = 10, **arguments: Any) -> Algorithmic:
     return Algorithmic(operation, base, **{"train_examples": 300, "test_examples": 50, **arguments})
 
 
-def pairs(dataset: Any) -> list[tuple[list[int], list[int]]]:
-    return [
-        (example["inputs"].tolist(), example["targets"].tolist())
-        for example in dataset.as_numpy_iterator()
-    ]
+def pairs(problem: Algorithmic, **options: Any) -> list[tuple[list[int], list[int]]]:
+    """The ids of each training example, without padding."""
+    table = problem.examples("train", DATA_DIR, **options)
+    features = table.batch(np.arange(len(table.lengths)))
+    inputs, targets = (
+        [row[row > 0].tolist() for row in features[name].numpy()] for name in ("inputs", "targets")
+    )
+    return list(zip(inputs, targets, strict=True))
 
 
 def number(symbols: list[int], base: int) -> int:
@@ -46,10 +49,10 @@ def assert_sum(inputs: list[int], targets: list[int], base: int) -> None:
 
 @pytest.mark.parametrize("base", [2, 10])
 def test_copy_and_reverse_by_definition(base: int) -> None:
-    for inputs, targets in pairs(small("copy", base).dataset("train", DATA_DIR, seed=1)):
+    for inputs, targets in pairs(small("copy", base), seed=1):
         assert targets == inputs
         assert inputs[-1] == 1 and all(2 <= symbol < base + 2 for symbol in inputs[:-1])
-    for inputs, targets in pairs(small("reverse", base).dataset("train", DATA_DIR, seed=1)):
+    for inputs, targets in pairs(small("reverse", base), seed=1):
         assert targets == [*inputs[-2::-1], 1]
 
 
@@ -59,7 +62,7 @@ def test_copy_and_reverse_by_definition(base: int) -> None:
 )
 def test_sums_are_right(seed: int, base: int, length: int | None) -> None:
     problem = small("addition", base, train_examples=40)
-    for inputs, targets in pairs(problem.dataset("train", DATA_DIR, seed=seed, length=length)):
+    for inputs, targets in pairs(problem, seed=seed, length=length):
         assert_sum(inputs, targets, base)
         assert length is None or len(inputs) == length + 1
 
@@ -76,7 +79,7 @@ def test_training_lengths_are_uniform_from_1_to_40(operation: Any) -> None:
 
 
 def test_summands_have_1_to_20_digits_and_as_many_as_fit() -> None:
-    examples = pairs(small("addition", train_examples=3000).dataset("train", DATA_DIR, seed=1))
+    examples = pairs(small("addition", train_examples=3000), seed=1)
     firsts = [inputs.index(12) for inputs, _ in examples]
     seconds = [len(inputs) - 2 - first for (inputs, _), first in zip(examples, firsts, strict=True)]
     assert (min(firsts), max(firsts)) == (1, 20)
@@ -99,20 +102,16 @@ def test_a_graph_is_traced_once_for_each_length(
     made = {}
     for length in (None, 5):
         for epoch in range(2):
-            made[length, epoch] = pairs(
-                problem.dataset("train", DATA_DIR, seed=1, epoch=epoch, length=length)
-            )
+            made[length, epoch] = pairs(problem, seed=1, epoch=epoch, length=length)
     assert traced == [None, 5]
     # Another problem, whose graph has seen no other epoch, makes the same.
     for length in (None, 5):
-        alone = small(operation).dataset("train", DATA_DIR, seed=1, epoch=1, length=length)
-        assert pairs(alone) == made[length, 1]
+        assert pairs(small(operation), seed=1, epoch=1, length=length) == made[length, 1]
 
 
 def test_a_longer_epoch_begins_like_a_shorter_one() -> None:
-    assert pairs(small("copy", train_examples=1100).dataset("train", DATA_DIR))[:300] == pairs(
-        small("copy", train_examples=300).dataset("train", DATA_DIR)
-    )
+    longer = pairs(small("copy", train_examples=1100))
+    assert longer[:300] == pairs(small("copy", train_examples=300))
 
 
 def test_sets_are_judged_at_the_lengths_asked_for() -> None:

@@ -15,7 +15,6 @@ from ut_tf.data.text.sentences import sentences
 from ut_tf.data.text.vocabulary import WordVocabulary, read_symbols
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.exchange import KINDS, WordExchange
-from ut_tf.problems.babi.lines import questions
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.simulator.tasks import simulate_lines
 from ut_tf.problems.babi.stories import Story, parse_stories, split_validation
@@ -104,20 +103,6 @@ def test_an_epoch_is_decided_by_its_seed_and_validation_stays(simulated: Path) -
             np.testing.assert_array_equal(values, batches[1][name])
 
 
-def test_an_answer_that_nobody_writes_keeps_its_story(tmp_path: Path) -> None:
-    lines = (
-        "1 Mary took the milk there.\n2 Mary took the apple there.\n"
-        "3 What is Mary carrying?\tmilk,apple\t1 2\n"
-    )
-    write_archive(tmp_path, {"en/qa8_x_train.txt": lines * 30, "en/qa8_x_test.txt": lines})
-    problem = BabiQA((8,), "1k", exchange_words=True, disjoint_splits=False)
-    problem.prepare(tmp_path / "data", tmp_path)
-    told = exchanged_examples(problem, tmp_path / "data", 0)
-    assert {answer for _, answer in told} == {"milk,apple"}
-    kept = [rows for rows, _ in told if "milk" in rows[0] and "apple" in rows[1]]
-    assert len(kept) == len(told)
-
-
 def test_every_task_has_kinds_whose_things_are_exchanged_one_for_one() -> None:
     for task, kinds in KINDS.items():
         forms = [form for kind in kinds for thing in kind.things for form in {*thing}]
@@ -132,15 +117,6 @@ def test_every_task_has_kinds_whose_things_are_exchanged_one_for_one() -> None:
     assert len({*turned.orders}) == 8
     for order, number in itertools.product(turned.orders, range(4)):
         assert (order[number] - order[(number + 2) % 4]) % 4 == 2
-
-
-def test_a_kind_lacks_things_that_the_stories_lack() -> None:
-    rooms, compass = KINDS[19]
-    assert rooms.known({"garden", "office"}, {"kitchen"}).things == (("garden",), ("office",))
-    words, steps = {"north", "east", "south", "west"}, {"n,e", "s,w"}
-    assert compass.known(words, steps) == compass
-    assert compass.known(words, {"n,e", "s,s"}).things == ()
-    assert compass.known({"north"}, steps).drawn(np.random.default_rng(0), 5).shape == (5, 0)
 
 
 def test_known_are_test_questions_that_an_exchange_makes_of_a_training_question(
@@ -180,15 +156,6 @@ def test_questions_are_no_facts_and_answers_are_lower_case() -> None:
         [1, 2],
         [[1], [3]],
     )
-
-
-def test_supporting_facts_may_be_absent() -> None:
-    lines = [
-        *("1 Mary moved.", "2 John left.", "3 Where?\thall\t2 1", "4 Who?\tjohn"),
-        "5 Why?\ttired\t",
-    ]
-    (story,) = parse_stories(lines, 20, "file")
-    assert story.supporting == [[2, 1], [], []]
 
 
 @pytest.mark.parametrize(
@@ -239,16 +206,6 @@ def test_a_cut_off_archive_is_named(tmp_path: Path, kept: float) -> None:
     assert str(archive) in str(error.value)
 
 
-@pytest.mark.parametrize("lines", [[], ["\n"], [" \n", "\n"]])
-def test_a_file_without_text_has_no_questions(lines: list[str]) -> None:
-    assert list(questions(lines, "file")) == []
-
-
-def test_facts_without_a_question_are_an_error() -> None:
-    with pytest.raises(UserError, match="file has no question"):
-        list(questions(["\n", "Mary left.\n"], "file"))
-
-
 def test_a_long_line_takes_no_longer_by_its_square() -> None:
     digits = "9" * 300_000
     assert sentences(f"{digits}\t") == []
@@ -259,14 +216,15 @@ def test_a_long_line_takes_no_longer_by_its_square() -> None:
     assert sentences("a.\t" * 30_000 + "\nx") == ["a."] * 30_000 + ["x"]
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("a. b?\tc. d\t1", ["a.", "b?\tc. d\t1"]),
-        ("a?\tb.\n", ["a?\tb."]),
-        ("a?\tb.\nc?\td.", ["a?", "b.", "c?\td."]),
-        ("a?\n\tb.", ["a?", "b."]),
-    ],
-)
-def test_what_follows_a_tab_stays_in_the_last_line(text: str, parts: list[str]) -> None:
-    assert sentences(text) == parts
+def test_an_answer_that_nobody_writes_keeps_its_story(tmp_path: Path) -> None:
+    lines = (
+        "1 Mary took the milk there.\n2 Mary took the apple there.\n"
+        "3 What is Mary carrying?\tmilk,apple\t1 2\n"
+    )
+    write_archive(tmp_path, {"en/qa8_x_train.txt": lines * 30, "en/qa8_x_test.txt": lines})
+    problem = BabiQA((8,), "1k", exchange_words=True, disjoint_splits=False)
+    problem.prepare(tmp_path / "data", tmp_path)
+    told = exchanged_examples(problem, tmp_path / "data", 0)
+    assert {answer for _, answer in told} == {"milk,apple"}
+    kept = [rows for rows, _ in told if "milk" in rows[0] and "apple" in rows[1]]
+    assert len(kept) == len(told)

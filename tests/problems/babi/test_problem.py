@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ import pytest
 import tensorflow as tf
 
 from tests.problems.babi.archive import TEST, TRAIN, many_stories, write_archive
-from ut_tf.data.pipeline import eval_batches
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols
 from ut_tf.errors import UserError
-from ut_tf.problems.babi.problem import ARCHIVE, BabiQA
+from ut_tf.problems.babi.problem import BabiQA
 
-REAL_DATA = Path(__file__).parents[4] / "shared" / "data" / "babi"
 ONE_TASK = {
     "en/qa1_single-supporting-fact_train.txt": TRAIN,
     "en/qa1_single-supporting-fact_test.txt": TEST,
@@ -140,24 +137,6 @@ def test_text_pairs_are_the_stories_before_each_question_and_the_answers(data_di
         BabiQA((1, 2), "1k").text_pairs("dev", data_dir)
 
 
-def test_the_note_tells_of_another_archive(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = BabiQA((1, 2), "1k")
-    assert problem.data_note(data_dir) == "other archive"
-    published = dataclasses.replace(
-        ARCHIVE, sha256=problem._folder(data_dir).summary()["source_sha256"]
-    )
-    monkeypatch.setattr("ut_tf.problems.babi.problem.ARCHIVE", published)
-    assert problem.data_note(data_dir) == ""
-
-
-def test_data_of_an_earlier_version_is_prepared_anew(prepared: Path) -> None:
-    problem, data = BabiQA((1,), "1k"), prepared / "data"
-    (records,) = (folder.parent for folder in data.rglob("dataset_info.json"))
-    records.rename(records.with_name("1.0.0"))
-    problem.prepare(data, prepared)
-    assert [int(example["supporting_facts"]) for example in problem.dataset("test", data)] == [1]
-
-
 def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None:
     problem = BabiQA((1, 2), "1k")
     spec = problem.spec(data_dir)
@@ -173,13 +152,6 @@ def test_spec_counts_the_words_and_answers_of_all_splits(data_dir: Path) -> None
             *(f"room{number}" for number in range(30)),
         }
     )
-
-
-def test_facts_kept_by_default() -> None:
-    assert BabiQA((3,)).max_facts == 130
-    assert BabiQA((2,)).max_facts == BabiQA().max_facts == 70
-    assert BabiQA(3, max_facts=7).max_facts == 7
-    assert BabiQA(3).tasks == (3,)
 
 
 def test_tokens_are_the_words_of_the_facts_and_the_question(data_dir: Path) -> None:
@@ -290,15 +262,6 @@ def test_another_archive_than_the_one_prepared_from_is_told(
     assert str(next((tmp_path / "data").rglob("summary.json")).parent) in warning
 
 
-def test_one_story_is_left_for_training_and_validation_is_then_empty(tmp_path: Path) -> None:
-    write_archive(tmp_path, {"en/qa1_x_train.txt": TEST, "en/qa1_x_test.txt": TEST})
-    problem = BabiQA((1,), "1k", name="lonely")
-    problem.prepare(tmp_path / "data", tmp_path)
-    assert len(told(problem, "train", tmp_path / "data")) == 1
-    with pytest.raises(UserError, match=r"validation split of lonely in .* is empty"):
-        eval_batches(problem, problem.validation_sets()[0], tmp_path / "data", batch_examples=2)
-
-
 def test_what_cannot_be_is_refused() -> None:
     for tasks in ((), (0,), (21,)):
         with pytest.raises(UserError, match="expected numbers from 1 to 20"):
@@ -307,25 +270,6 @@ def test_what_cannot_be_is_refused() -> None:
         BabiQA(size="100k")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="expected facts or tokens"):
         BabiQA(form="words")  # type: ignore[arg-type]
-
-
-def test_real_archive(tmp_path: Path) -> None:
-    """The first example of task 1 in the published archive, where there is a copy beside the
-    repository.
-    """
-    if not (REAL_DATA / ARCHIVE.file).is_file():
-        pytest.skip(f"there is no {ARCHIVE.file} in ../shared/data/babi")
-    problem = BabiQA((1,), "1k")
-    problem.prepare(tmp_path, REAL_DATA)
-    test = told(problem, "test", tmp_path)
-    assert len(test) == 1000
-    assert test[0] == (
-        ["john travelled to the hallway", "mary journeyed to the bathroom", "where is john"],
-        "hallway",
-        1,
-    )
-    assert len(told(problem, "train", tmp_path)) == 900
-    assert problem.spec(tmp_path).target_vocab_size == 6
 
 
 def test_simulated_stories_are_added_to_the_training_split_alone(tmp_path: Path) -> None:
@@ -345,27 +289,3 @@ def test_simulated_stories_are_added_to_the_training_split_alone(tmp_path: Path)
         plain.examples("train", tmp_path / "data")
     )
     assert mixed.data_note(tmp_path / "data").endswith("stories added to task 1")
-
-
-@pytest.mark.parametrize("tasks", [2, "3", (1, 21)])
-def test_simulated_tasks_are_some_of_the_problem_s(tasks: Any) -> None:
-    with pytest.raises(UserError, match="`simulated_tasks`"):
-        BabiQA((1,), "1k", simulated_tasks=tasks)
-
-
-def test_a_number_of_simulated_questions_needs_tasks() -> None:
-    with pytest.raises(UserError, match="`simulated_questions`=7 without `simulated_tasks`"):
-        BabiQA((1,), "1k", simulated_questions=7)
-
-
-def test_prepared_data_is_named_by_the_number_of_simulated_questions(tmp_path: Path) -> None:
-    def folder(**questions: int) -> str:
-        problem = BabiQA((3, 17), simulated_tasks=(3, 17), **questions)
-        return problem.vocab_files(tmp_path)[0].parent.name
-
-    # As version 0.4 named it.
-    former = {"exclude_official": False, "disjoint_splits": False}
-    assert folder(simulated_questions=8000, **former) == "task3_17_simulated3_17_n8000_10k"
-    assert folder() == folder(simulated_questions=10_000) != folder(simulated_questions=8000)
-    names = [{}, {"exclude_official": False}, {"disjoint_splits": False}, former, {"max_facts": 9}]
-    assert len({folder(**arguments) for arguments in names}) == len(names)

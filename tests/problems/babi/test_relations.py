@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from ut_tf.errors import UserError
 from ut_tf.problems.babi.simulator.story import Simulator, StorySize, file_lines
 from ut_tf.problems.babi.simulator.tasks import SIMULATORS as ALL_SIMULATORS
 
@@ -235,24 +234,3 @@ def test_all_of_a_longer_story_is_told_but_distractors_bear_on_no_question(task:
         told |= {line for line in lines if isinstance(line, str)}
     assert asked == {3}
     assert len(told) > 60
-
-
-@pytest.mark.parametrize(
-    ("task", "size", "message"),
-    [
-        (4, StorySize(length=6), "`length`=6: expected 2 to 5"),
-        (4, StorySize(length=5, distractors=1), "it takes no distractors"),
-        (15, StorySize(length=9), "`length`=9: expected 2 to 8"),
-        (16, StorySize(length=4), "expected an odd number"),
-        (16, StorySize(questions=2), "`questions`=2: expected 1 to 1"),
-        (17, StorySize(length=1), "`length`=1: expected 2 to 5"),
-        (18, StorySize(length=1), "`length`=1: expected 2"),
-        (19, StorySize(length=3, distractors=3), "`distractors`=3: expected 0 to 2"),
-        (20, StorySize(length=3, questions=4), "`questions`=4: expected 0 to 3"),
-    ],
-)
-def test_sizes_that_the_words_do_not_suffice_for_are_refused(
-    task: int, size: StorySize, message: str
-) -> None:
-    with pytest.raises(UserError, match=rf"^task {task} with .*{message}"):
-        SIMULATORS[task](random.Random(0), size)

@@ -133,20 +133,6 @@ def test_files_are_decided_by_the_seed_and_longer_ones_begin_with_shorter_ones(
     ] == [(50, 50, 4)] * 3
 
 
-def test_stories_that_cannot_be_are_refused() -> None:
-    for task, size, expected in (
-        (14, StorySize(length=17), "at most 16 statements"),
-        (14, StorySize(length=13, distractors=1), "at most 12"),
-        (13, StorySize(length=7), "even number"),
-        (3, StorySize(length=2, questions=1), "longer stories or fewer questions"),
-        (1, StorySize(length=-1), "below 0"),
-    ):
-        with pytest.raises(UserError, match=expected):
-            list(simulate_lines(task, 1, size))
-    with pytest.raises(UserError, match="`task`=21: expected"):
-        list(simulate_lines(21, 1))
-
-
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
     for arguments in (
         {"tasks": (0,)},

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,6 @@ from ut_tf.problems.lambada.archive import (
     NOVELS_FILE,
     PASSAGE_FILES,
     VOCABULARY_FILE,
-    find_sources,
-    text_files,
 )
 from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
 from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts, fold_of
@@ -92,19 +88,6 @@ def test_running_text_makes_its_own_vocabulary(
     LambadaLM(train_files="books", min_books=2).prepare(data_dir, tmp_path / "nowhere")
 
 
-def test_a_folder_and_a_tar_file_of_texts_give_the_same(tmp_path: Path) -> None:
-    (tmp_path / PASSAGE_FILES["validation"]).write_text(PASSAGES["validation"])
-    (tmp_path / "books").mkdir()
-    (tmp_path / "books" / "a.txt").write_text("one two .")
-    (tmp_path / "books.tar").write_bytes(
-        novels_tar({"books/a.txt": "one two .", "books/README.md": "no text"})
-    )
-    sources = [find_sources(tmp_path, name, "lambada_lm") for name in ("books", "books.tar")]
-    assert [[words for _, words in one.books(tokenize=True)] for one in sources] == [
-        [["one", "two", "."]]
-    ] * 2
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -130,52 +113,6 @@ def test_what_is_wrong_in_the_archive_is_named(
     with pytest.raises(UserError, match=message):
         prepared(LambadaLM(), tmp_path)
     assert not LambadaLM()._corpus(tmp_path / "data").prepared.is_complete()
-
-
-def test_other_texts_than_those_that_were_prepared_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(PASSAGES["validation"])
-    for place in ("here", "there"):
-        (tmp_path / place / "books").mkdir(parents=True)
-        (tmp_path / place / "books" / "a.txt").write_text(f"The cat sat {place}.")
-    problem = LambadaLM(train_files="books", min_books=1)
-    monkeypatch.chdir(tmp_path / "here")
-    data_dir = prepared(problem, tmp_path)
-    problem.prepare(data_dir, tmp_path / "tmp")
-    monkeypatch.chdir(tmp_path / "there")
-    with pytest.raises(UserError, match=r"there/books/a.txt is not among the files that .* was"):
-        problem.prepare(data_dir, tmp_path / "tmp")
-    monkeypatch.chdir(tmp_path / "here")
-    (tmp_path / "here" / "books" / "b.txt").write_text("More.")
-    with pytest.raises(UserError, match=r"here/books/b.txt is not among"):
-        problem.prepare(data_dir, tmp_path / "tmp")
-
-
-def test_a_folder_that_cannot_be_read_is_no_folder_without_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "books" / "locked").mkdir(parents=True)
-    scandir = os.scandir
-
-    def refuse(path: Any) -> Any:
-        if Path(path).name == "locked":
-            raise PermissionError(13, "Permission denied", str(path))
-        return scandir(path)
-
-    monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(PermissionError, match="locked"):
-        text_files(tmp_path / "books")
-
-
-def test_data_of_another_format_is_to_be_prepared_again(tmp_path: Path) -> None:
-    write_archive(tmp_path / "tmp")
-    data_dir = prepared(LambadaLM(), tmp_path)
-    summary = LambadaLM()._corpus(data_dir).folder / "summary.json"
-    summary.write_text(json.dumps({**json.loads(summary.read_text()), "format": 0}))
-    with pytest.raises(UserError, match=r"its format is 0, expected 1.*delete it, it will be"):
-        LambadaLM().prepare(data_dir, tmp_path / "tmp")
 
 
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
@@ -337,15 +274,6 @@ def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
             list(codec.read([lines[0], wrong], "passages.txt"))
 
 
-def test_accuracy_is_the_share_that_is_not_wrong() -> None:
-    assert LambadaRC().summarize({"error": 40.0, "loss": 1.0}) == {"accuracy": pytest.approx(0.6)}
-    (interval,) = (
-        LambadaRC().summarize_intervals({"error": (30.0, 45.0), "loss": (1.0, 2.0)}).items()
-    )
-    assert interval == ("accuracy", (pytest.approx(0.55), pytest.approx(0.7)))
-    assert LambadaRC().summarize_intervals({}) == {}
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -365,19 +293,6 @@ def test_accuracy_is_the_share_that_is_not_wrong() -> None:
 )
 def test_running_text_is_divided_as_the_treebank_is(text: str, tokens: str) -> None:
     assert " ".join(treebank_tokens(text)) == tokens
-
-
-def test_tokens_have_neither_capitals_nor_blanks_and_lose_no_letter() -> None:
-    text = "Dr. Jekyll's \"friend\" --  an M.D.  of 40 -- had gone; who wouldn't? (Nobody.)"
-    tokens = treebank_tokens(text)
-    assert all(token == token.lower() and not any(map(str.isspace, token)) for token in tokens)
-    letters = [character for character in text.lower() if character.isalnum()]
-    assert [
-        character
-        for token in tokens
-        for character in token.replace("-lrb-", "").replace("-rrb-", "")
-        if character.isalnum()
-    ] == letters
 
 
 def test_windows_cover_every_text_once_and_follow_from_the_seed() -> None:

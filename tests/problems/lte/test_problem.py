@@ -23,7 +23,6 @@ from ut_tf.problems.lte import programs as lte_programs
 from ut_tf.problems.lte import zaremba as lte_zaremba
 from ut_tf.problems.lte.codec import CharacterCodec
 from ut_tf.problems.lte.problem import LearningToExecute
-from ut_tf.symbols import END_ID
 
 DATA_DIR = Path("nowhere")
 COMPUTING: Any = ("program", "control", "addition")
@@ -167,59 +166,12 @@ def test_length_and_nesting_are_uniform_in_training_and_the_targets_own_when_jud
     } == {55}
 
 
-def test_a_share_of_the_training_examples_has_the_target_difficulty() -> None:
-    problem = LearningToExecute("addition", target_share=0.5, train_examples=4000)
-    drawn = [
-        (digits_of(program), program.count("+")) for program, _ in problem.pairs("train", seed=1)
-    ]
-    # Half of them, and a tenth of the others: 2200, with a deviation of 31.
-    assert abs(drawn.count((5, 2)) - 2200) < 130 and len({*drawn}) == 10
-    digits = LearningToExecute("copy", target_share=1.0, train_examples=50).pairs("train")
-    assert {len(source) for source, _ in digits} == {55}
-    assert problem.pairs("validation") == LearningToExecute("addition").pairs("validation")
-    # Without a share the examples are those of before there was one.
-    mixed = LearningToExecute("addition").pairs("train", seed=1)
-    assert mixed[:2] == [("(18631+53124)+70667", "142422"), ("(13+97)+34", "144")]
-
-
-def test_training_may_have_other_operations_than_are_judged() -> None:
-    plain = small("control", train_examples=300)
-    eased = small("control", train_operations="add+if+for", train_examples=300)
-    sources = [source for source, _ in eased.pairs("train")]
-    signs = {sign: sum(sign in source for source in sources) for sign in ("if", "for")}
-    sums = sum("if" not in source and "for" not in source for source in sources)
-    assert min(*signs.values(), sums) > 20
-    for split in ("validation", "test"):
-        assert eased.pairs(split) == plain.pairs(split)
-    with pytest.raises(UserError, match="`train_operations`=plus: 'plus' is none of add"):
-        small("control", train_operations="plus")
-    with pytest.raises(UserError, match="copy takes digit strings; train_operations and form"):
-        small("copy", train_operations="add")
-
-
 def test_a_split_without_any_input_is_refused_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of the nine numerals of one digit every split has some; a checksum that put them elsewhere
     # would leave one empty.
     monkeypatch.setattr("ut_tf.problems.lte.problem.split_of", lambda _: "train")
     with pytest.raises(UserError, match="lte_copy has no inputs of 1 digits or less that belong"):
         small("copy", length=1).pairs("test")
-
-
-def test_features_are_the_characters_with_an_end() -> None:
-    problem = small("reverse", length=9)
-    pairs = problem.pairs("validation")
-    for example, (source, target) in zip(
-        problem.dataset("validation", DATA_DIR).as_numpy_iterator(), pairs, strict=True
-    ):
-        assert example["inputs"].tolist() == [*(int(one) + 2 for one in source), END_ID]
-        assert example["targets"].tolist() == [*(int(one) + 2 for one in target), END_ID]
-
-
-def test_lengths_of_the_table_count_the_longer_side() -> None:
-    problem = small("double", length=6)
-    assert problem.examples("train", DATA_DIR).lengths.tolist() == [
-        1 + 2 * len(source) for source, _ in problem.pairs("train")
-    ]
 
 
 @pytest.mark.parametrize(("task", "length"), [("program", 5), ("reverse", 55)])
@@ -299,15 +251,3 @@ def test_lines_become_the_features_of_training_and_outputs_the_results(
     assert texts(codec.decode(features["targets"])) == [result for _, result in pairs]
     assert [codec.input_text(tokens) for tokens in written_tokens(codec, features)] == lines
     assert codec.vocab_sizes == (problem.spec(DATA_DIR).input_vocab_size,) * 2
-
-
-def test_blanks_mean_nothing_in_expressions_and_count_in_statements() -> None:
-    written = CharacterCodec(lte_programs.SYMBOLS)
-    assert texts(written.decode(written.encode([" 5 if 3>2 else 1\r"])["inputs"])) == [
-        "5if3>2else1"
-    ]
-    printing = CharacterCodec(lte_zaremba.SYMBOLS)
-    assert texts(printing.decode(printing.encode([r" print(5 if 3>2 else 1) "])["inputs"])) == [
-        "print(5 if 3>2 else 1)"
-    ]
-    assert texts(printing.tokens(printing.encode([r"a=1\n"]))[0]) == ["a", "=", "1", r"\n", "<end>"]

@@ -5,24 +5,19 @@ commands from training to an exported model.
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ut_tf.config.training import TrainingConfig
-from ut_tf.data.text.subword_files import warn_of_other_text
 from ut_tf.data.text.subwords import Subwords, train_subwords
-from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
 from ut_tf.errors import UserError
 from ut_tf.factories import make_problem
 from ut_tf.problems.own_files.classify import ClassifyFiles
-from ut_tf.problems.own_files.labelled_text import LabelledFiles, _label, read_labelled
+from ut_tf.problems.own_files.labelled_text import LabelledFiles, read_labelled
 
 COLOURS = {"warm": "red", "cold": "blue"}
 EXAMPLES = [
@@ -137,20 +132,6 @@ def test_the_codec_gives_the_ids_that_were_trained_on_also_of_long_texts(tmp_pat
     np.testing.assert_array_equal(classes, [1, 0, -1])
 
 
-def test_of_many_classes_the_rare_ones_are_reported_together(tmp_path: Path) -> None:
-    examples = [(f"c{n}", f"text {n} {m}") for n in range(25) for m in range(3 if n < 20 else 2)]
-    dev = write(tmp_path, "dev.tsv", examples)
-    problem = problem_of(
-        tmp_path, source_files=write(tmp_path, "all.tsv", examples), dev_source_files=dev
-    )
-    problem.prepare(tmp_path / "data", tmp_path)
-    reported = [row["class"].numpy() for row in problem.dataset("validation", tmp_path / "data")]
-    assert reported == [
-        (label if int(label[1:]) < 20 else "other").encode() for label, _ in examples
-    ]
-    assert "class" not in problem.examples("train", tmp_path / "data").batch([0])
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -171,23 +152,6 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
     problem = ClassifyFiles(source_files=str(tmp_path / "texts.tsv"))
     with pytest.raises(UserError, match=message):
         problem.prepare(tmp_path / "data", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "sentence,label\nyes,good\n", "line 1: the columns are 'sentence', 'label'"),
-        ("a.csv", "text,label\nyes,it is,good\n", "line 2: it has 3 columns, the header 2"),
-        ("a.jsonl", "[" * 100_000, "line 1: .*expected an object"),
-        ("a.jsonl", '{"text": "yes"}\n', "line 1: .*expected an object"),
-    ],
-)
-def test_tables_and_objects_need_their_columns(
-    name: str, content: str, message: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match=message):
-        list(read_labelled(LabelledFiles((tmp_path / name,))))
 
 
 def test_a_label_that_was_not_trained_is_told_with_its_line(tmp_path: Path) -> None:
@@ -222,62 +186,6 @@ def written(text: str, label: str) -> str:
 def test_a_text_is_a_string(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"t\.jsonl, line 2: the text is {told}: expected a text"):
         read(tmp_path, written('"fine"', '"good"'), written(text, '"good"'))
-
-
-@pytest.mark.parametrize("label", ["null", "[1]", "{}", "1.5", "NaN", "Infinity", "1e999"])
-def test_a_label_is_a_string_a_whole_number_true_or_false(label: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"t\.jsonl, line 1: the label is .*: expected a text, a w"):
-        read(tmp_path, written('"x"', label))
-
-
-def test_whole_numbers_are_one_label_whether_they_have_a_point_or_not(tmp_path: Path) -> None:
-    lines = [written('"x"', label) for label in ("1", "1.0", "-2", "-2.0", "0", "-0.0")]
-    assert [label for _, label in read(tmp_path, *lines)] == ["1", "1", "-2", "-2", "0", "0"]
-    lines = [written('"x"', label) for label in ("true", "false")]
-    assert [label for _, label in read(tmp_path, *lines)] == ["True", "False"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("1", '"1"'), ('"1"', "1.0"), ("true", '"True"'), ("true", "1")]
-)
-def test_labels_that_differ_by_their_type_are_noticed(
-    first: str, second: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=r"t\.jsonl, line 2: the label .* on line 1 is .*one kind"):
-        read(tmp_path, written('"x"', first), written('"y"', second))
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3
-    )
-)
-def test_no_value_becomes_the_text_that_python_writes_for_it(value: Any) -> None:
-    kind, label = _label(json.loads(json.dumps(value)))
-    if isinstance(value, str):
-        assert not kind or label == value
-    elif kind:
-        assert json.loads(label.lower()) == value
-
-
-def test_labels_of_a_table_that_are_one_number_are_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [f"text {n},{label}\n" for n in range(4) for label in ("1", "1.0", "2")]
-    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
-    ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
-    assert "t.csv: the labels '1' and '1.0' are one number, but two" in capsys.readouterr().err
-
-
-def test_labels_that_stand_for_none_are_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [f"text {n},{label}\n" for n in range(4) for label in ("good", "nan", "none")]
-    (tmp_path / "t.csv").write_text("text,label\n" + "".join(rows))
-    ClassifyFiles(source_files=str(tmp_path / "t.csv")).prepare(tmp_path / "data", tmp_path)
-    told = capsys.readouterr().err
-    assert "t.csv: 4 texts of the class 'nan', which programs write where there is no" in told
-    assert "'none'" not in told
 
 
 @pytest.mark.parametrize("name", ["classify_files", "lm_files"])
@@ -364,15 +272,3 @@ def test_a_vocabulary_that_was_made_for_other_text_is_noticed(
         if name == "translate_files" and is_other:
             assert "the targets for train of translate_files" in told
             assert "the sources for" not in told
-
-
-def test_a_vocabulary_of_tensor2tensor_that_was_made_for_other_text_is_noticed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    letters = [*"\\_u;0123456789abcdefghijklmnopqrstvwxyz", "the_", "number_"]
-    lines = ["'<pad>'", "'<EOS>'", *(f"'{letter}'" for letter in letters)]
-    subwords = Tensor2TensorSubwords("\n".join(lines).encode())
-    for text, is_other in (("the number", False), ("ο αριθμός", True)):
-        ids = np.array(subwords.encode([text])[0])
-        warn_of_other_text(subwords, ids, "a text")
-        assert ("of the symbols of a text" in capsys.readouterr().err) == is_other

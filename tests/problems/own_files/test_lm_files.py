@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 import ut_tf
 from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin import eval as eval_command
-from ut_tf.data.corpus import encoding
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.subwords import train_subwords
 from ut_tf.errors import UserError
@@ -173,35 +171,6 @@ def test_a_stopped_preparation_of_a_large_text_goes_on(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.usefixtures("large")
-def test_a_stopped_preparation_with_another_vocabulary_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given, data = tmp_path / "given.model", tmp_path / "data"
-    given.write_bytes(train_subwords(LINES, 290))
-    problem = problem_of(tmp_path, window=20, vocab_file=str(given))
-    with monkeypatch.context() as patch:
-        patch.setattr(language_model, "_encoded", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            problem.prepare(data, tmp_path)
-    given.write_bytes(train_subwords(LINES, 300))
-    problem.prepare(data, tmp_path)
-    assert problem.spec(data).target_vocab_size == 300
-    assert problem.vocab_files(data)[0].read_bytes() == given.read_bytes()
-
-
-def test_processes_that_ended_are_told_with_a_remedy_that_the_problem_has(
-    tmp_path: Path, large: LmFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def end(*_: object) -> None:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(large_text, "usable_cores", lambda: 2)
-    monkeypatch.setattr(encoding, "_encode_in_processes", end)
-    with pytest.raises(UserError, match=r"the 2 processes .* memory ran out, give .*taskset -c 0"):
-        large.prepare(tmp_path / "data", tmp_path)
-
-
 CODE = [
     line
     for number in range(40)
@@ -257,15 +226,6 @@ def test_what_is_trained_on_has_its_indentation(keeping: tuple[LmFiles, TextCode
     assert len(codec.encode_targets(tf.constant(["        return  y"]))[0]) < 8
 
 
-def test_without_it_a_note_says_what_is_lost(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, codec = prepared(tmp_path)
-    assert "note: 120 of 200 lines are indented or have runs of blanks" in capsys.readouterr().err
-    same = codec.encode_targets(tf.constant(["x = 1", "    x  = 1 "])).numpy()
-    np.testing.assert_array_equal(same[0], same[1])
-
-
 def test_a_given_vocabulary_must_keep_blanks_too(tmp_path: Path) -> None:
     for keeps in (True, False):
         (tmp_path / "given.model").write_bytes(train_subwords(CODE, 300, keep_blanks=keeps))
@@ -276,11 +236,3 @@ def test_a_given_vocabulary_must_keep_blanks_too(tmp_path: Path) -> None:
             with pytest.raises(UserError, match=r"given\.model drops blanks: give one"):
                 prepared(tmp_path / ".." / tmp_path.name, **{**options, "window": 9})
         (tmp_path / "data").rename(tmp_path / f"data-{keeps}")
-
-
-def test_a_sign_that_the_subwords_cannot_keep_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "text.txt").write_text("a▁b\nc d\ne f\ng h\n")
-    LmFiles(source_files=str(tmp_path / "text.txt")).prepare(tmp_path / "data", tmp_path)
-    assert "warning: 1 line with U+2581" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from ut_tf.data.pipeline import eval_batches
 from ut_tf.data.text.codec import Board
 from ut_tf.errors import UserError
 from ut_tf.problems.own_files.puzzle_folder import Part, PuzzleFolder
-from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles, reported_ratings
+from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
 from ut_tf.problems.own_files.questions import Form, board_of, read_questions
 
 FORMS = {
@@ -102,27 +102,6 @@ def test_what_is_wrong_with_a_file_is_told_with_its_line(
         list(read_questions((tmp_path / name,), Form(board=Board(2, 2))))
 
 
-def test_columns_and_keys_that_are_not_read_are_told_with_the_name_that_is_near(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.csv").write_text("id,question,answer,ratng\n1,12.4,1234,7\n1,1..4,1234,7\n")
-    (tmp_path / "a.jsonl").write_text('{"question": "12", "answer": "12", "question_id": 3}\n')
-    (tmp_path / "b.csv").write_text("question,answer,difficulty\n12.4,1234,7\n")
-    for name in ("a.csv", "a.jsonl", "b.csv"):
-        list(read_questions((tmp_path / name,), Form()))
-    assert capsys.readouterr().err.splitlines() == [
-        f"note: {tmp_path}/a.csv: 2 columns are not read: 'id', 'ratng' (did you mean 'rating'?).",
-        f"note: {tmp_path}/a.jsonl: 1 key is not read: 'question_id'.",
-    ]
-
-
-def test_unequal_lengths_are_pairs_alone(tmp_path: Path) -> None:
-    path = Path(write(tmp_path, [("12+3", "15")]))
-    with pytest.raises(UserError, match=r"line 1: the question has 4 .*pairs_files"):
-        list(read_questions((path,), Form()))
-    assert next(read_questions((path,), Form(aligned=False))).answer == "15"
-
-
 def test_a_character_that_training_lacks_is_told_with_its_line(tmp_path: Path) -> None:
     train = write(tmp_path, blanked(BOARDS[:20]))
     dev = write(tmp_path, [("1.11", "1111"), ("1.1x", "1111")], "dev.tsv")
@@ -173,27 +152,6 @@ def test_what_is_typed_becomes_the_ids_of_training(tmp_path: Path) -> None:
         np.testing.assert_array_equal(codec.encode(tf.constant([text]))["inputs"], [[3, 2, 4, 5]])
     told = [error.decode() for error in codec.errors(tf.constant(["1.23", "1.2", "1.2x"])).numpy()]
     assert not told[0] and "expected 4" in told[1] and "'x'" in told[2]
-
-
-def test_a_blank_may_be_a_cell(tmp_path: Path) -> None:
-    problem = AlignedFiles(
-        write(tmp_path, [(f"# {n}#", f"#o{n}#") for n in range(10)]), board="2x2"
-    )
-    problem.prepare(tmp_path / "data", tmp_path)
-    codec = problem.text_codec(problem.vocab_files(tmp_path / "data")[0].parent)
-    ids = codec.encode(tf.constant(["# 1#"]))["inputs"]
-    assert ids.shape == (1, 4)
-    assert codec.decode(ids).numpy().tolist() == [b"# 1#"]
-
-
-def test_many_ratings_are_reported_in_ranges() -> None:
-    assert reported_ratings(["3", "", "20"]) == ["3", "", "20"]
-    told = reported_ratings([str(n) for n in range(120)] + [""])
-    assert [told[n] for n in (0, 9, 10, 99, 100, 120)] == [
-        *("0", "1-9", "10-99", "10-99", "100-999", ""),
-    ]
-    many = reported_ratings([f"r{n}" for n in range(20)] + ["r0"])
-    assert many[0] == "r0" and many.count("other") == 8
 
 
 TINY = "hidden_size=16,filter_size=16,num_heads=2,num_steps=2,batch_size=256,train_steps=6"
@@ -277,16 +235,6 @@ def test_examples_are_the_arrays_mapped_from_their_files(tmp_path: Path) -> None
     assert (spec.targets, spec.input_vocab_size, spec.target_vocab_size) == ("aligned", 8, 8)
 
 
-def test_their_padding_is_a_symbol_where_the_label_counts(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path)
-    labels = LABELS.copy()
-    labels[0] = [0, 2, 0, 3]
-    np.save(folder / "test" / "all__labels.npy", labels)
-    first = {name: value[0] for name, value in rows(PuzzleFolder(str(folder)), "test").items()}
-    np.testing.assert_array_equal(first["targets"], [0, 4, 0, 5])
-    np.testing.assert_array_equal(first["inputs"], INPUTS[0] + 2)
-
-
 def test_padding_is_kept_and_puzzles_have_their_identifiers(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     identifiers = np.arange(20) % 3
@@ -321,16 +269,6 @@ def test_a_group_is_trained_on_or_held_out(tmp_path: Path) -> None:
     one, same, other = (rows(problem, "train", seed=1, epoch=n)["inputs"] for n in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
-
-
-def test_text_has_their_own_numbers(tmp_path: Path) -> None:
-    problem = PuzzleFolder(str(write_folder(tmp_path)))
-    codec = problem.text_codec(problem.vocab_files(tmp_path)[0].parent)
-    ids = codec.encode(tf.constant(["1 5 2 0"]))["inputs"]
-    np.testing.assert_array_equal(ids, [[3, 7, 4, 2]])
-    assert codec.decode(ids).numpy().tolist() == [b"1 5 2 0"]
-    told = codec.errors(tf.constant(["1 5 2 0", "1 5 2", "1 5 2 6", "1 5 2 x"])).numpy()
-    assert [bool(error) for error in told] == [False, True, True, True]
 
 
 def _saved(name: str, array: Any) -> Callable[[Path], object]:

@@ -11,10 +11,7 @@ from typing import Literal
 
 import pytest
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ut_tf import registry
 from ut_tf.errors import UserError
 from ut_tf.problems.parsing.alignment import align
 from ut_tf.problems.parsing.codec import kinds_of_words
@@ -23,7 +20,6 @@ from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.parsing.score import compare, intervals, scores
 from ut_tf.problems.parsing.trees import Tree, linearise, read_trees, rebuild, simplify
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "treebank"
 RAW = """
 ( (S (NP-SBJ-1 (DT The) (NN cat) )
     (VP (VBZ seems) (ADVP|PRT (RB away))
@@ -377,17 +373,6 @@ def test_from_files_to_examples_and_back(
         problem.examples("test", data)
 
 
-def test_a_word_may_look_like_a_kind_of_words(tmp_path: Path) -> None:
-    (tmp_path / "train.mrg").write_text(
-        "( (NP (NN <>) (NN <>) (NN <unknown>) (NN <unknown>) (NN of)) )\n(NP (NN a))",
-        encoding="utf-8",
-    )
-    problem = Parsing(train_trees=str(tmp_path / "train.mrg"))
-    problem.prepare(tmp_path / "data", tmp_path)
-    symbols = problem.vocab_files(tmp_path / "data")[0].read_text(encoding="utf-8").splitlines()
-    assert symbols[0] == "<unknown>" and len(symbols) == len({*symbols}) and "<>" in symbols
-
-
 def test_what_is_prepared_is_not_prepared_again_and_is_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,22 +407,6 @@ def test_arguments_that_cannot_be() -> None:
         Parsing(vocab_words=-1)
 
 
-def test_without_trees_it_says_where_it_looked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"finds no trees"):
-        registry.problems.get("wsj_parsing")().prepare(tmp_path / "data", tmp_path / "tmp")
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason="the sample is not here")
-def test_the_sample_of_the_penn_treebank() -> None:
-    found = find_treebank(REAL)
-    assert found is not None
-    splits = split_treebank(found)
-    sizes = [len(part) for part in (splits.train, splits.validation, splits.test)]
-    assert sum(sizes) == 3914
-    for tree in splits.test[::8]:
-        assert compare(" ".join(linearise(tree)), str(tree))[3:] == (True, False)
-
-
 @pytest.mark.parametrize(
     ("written", "words", "expected"),
     [
@@ -461,13 +430,3 @@ def test_the_sample_of_the_penn_treebank() -> None:
 )
 def test_by_hand(written: str, words: str, expected: list[list[int]]) -> None:
     assert align(written.split(), words.split()) == expected
-
-
-@given(st.lists(st.sampled_from("abcX")), st.lists(st.sampled_from("abc")))
-def test_places_are_in_order_and_a_beginning_of_all(written: list[str], words: list[str]) -> None:
-    places = [
-        place
-        for found in align(["XX" if one == "X" else one for one in written], words)
-        for place in found
-    ]
-    assert places == list(range(len(places)))

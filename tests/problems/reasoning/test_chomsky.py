@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.problems.reasoning.test_string_tasks import NOWHERE, rows
+from tests.problems.reasoning.test_string_tasks import NOWHERE
 from ut_tf.data.pipeline import eval_batches
 from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.chomsky import Chomsky
@@ -141,28 +141,10 @@ def test_answers_are_those_of_the_plainest_way(name: str) -> None:
     assert seen == {*task.symbols}
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_a_problem_asks_behind_the_string(name: str) -> None:
-    problem = Chomsky(name, 12, **FEW)
-    for split, length in (("train", None), ("test", 12), ("test", 50)):
-        for text, answers, row in rows(problem, split, length=length):
-            asked = text.rstrip("_")
-            assert len(text) - len(asked) == problem.task.places(len(asked))
-            assert answers[: len(asked)].strip() == ""
-            assert answers[len(asked) :].rstrip() == problem.task.answer(asked)
-            assert row["difficulty"] == len(asked)
-    assert problem.text_codec(None).vocab_sizes[0] == len({*problem.symbols}) + 2
-
-
 def test_strings_of_500_symbols_are_drawn_and_answered() -> None:
     for task in TASKS.values():
         text = task.draw(random.Random(1), 500)
         assert 499 <= len(text) <= 500 and len(task.answer(text)) <= task.places(len(text))
-
-
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(UserError, match=r"`task`='sorting': expected one of even_pairs"):
-        Chomsky("sorting")
 
 
 def test_batches_keep_the_places_behind_the_end_of_all_answers() -> None:

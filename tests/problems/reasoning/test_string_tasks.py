@@ -66,12 +66,6 @@ def test_a_task_is_the_same_again_and_its_splits_share_no_string(task: StringTas
         assert row["difficulty"] == steps.max()
 
 
-def test_parity_is_asked_for_at_the_end() -> None:
-    for text, answers, row in rows(TASKS[1], "train"):
-        assert answers == " " * (len(text) - 1) + str(text.count("1") % 2)
-        assert row["difficulty"] == len(text)
-
-
 @pytest.mark.parametrize(("group", "order"), [("s5", 120), ("a5", 60)])
 def test_products_are_those_of_permutation_matrices(group: Any, order: int) -> None:
     every = elements(group)
@@ -225,16 +219,6 @@ def test_each_target_is_the_parity_of_the_bits_so_far() -> None:
     assert {len(inputs) for inputs, _ in examples} == {*range(1, 9)}
     for inputs, targets in examples:
         assert targets == [sum(inputs[: place + 1]) % 2 for place in range(len(inputs))]
-
-
-def test_lengths_are_as_asked_for() -> None:
-    assert {len(inputs) for inputs, _ in bits(split="test", length=40)} == {40}
-    assert [part.length for part in SMALL.evaluation_sets()] == [8, 32]
-    assert [part.length for part in SMALL.evaluation_sets((5, 6))] == [5, 6]
-    with pytest.raises(UserError, match="`length`=0"):
-        SMALL.examples("test", NOWHERE, length=0)
-    with pytest.raises(UserError, match="`test_examples`=0"):
-        PrefixSums(test_examples=0)
 
 
 def test_text_and_ids_stand_for_each_other() -> None:

@@ -272,12 +272,6 @@ def test_a_search_finds_the_answer_alone_and_the_plainest_solver_the_rounds(
         } == expected and -1 not in expected.values()
 
 
-def test_few_clues_are_left_where_all_cells_may_be_blank() -> None:
-    blanks = [board.count(".") for board, *_ in puzzles(SMALL, "test", 16)]
-    assert max(blanks) == 16 and np.mean(blanks) > 12
-    assert {board.count(".") for board, *_ in puzzles(SMALL, "test", 3)} == {3}
-
-
 def test_the_rules_check_clues_lines_and_signs() -> None:
     table = LARGE.examples("test", NOWHERE, length=20)
     batch = table.batch(range(len(table)))
@@ -312,17 +306,3 @@ def test_squares_that_are_the_same_are_of_one_split() -> None:
         }
     assert len(squares["train"]) > 20
     assert not squares["train"] & squares["test"] and not squares["train"] & squares["validation"]
-
-
-def test_more_blanks_than_cells_are_refused() -> None:
-    with pytest.raises(UserError, match=r"`length`=17: a board has 16 cells"):
-        SMALL.examples("test", NOWHERE, length=17)
-    with pytest.raises(UserError, match=r"`digits`=9"):
-        Futoshiki(9)
-
-
-def test_a_zero_for_a_blank_cell_is_told_of_the_point() -> None:
-    codec = SMALL.text_codec(Path())
-    zeros = codec.sample.replace(".", "0")
-    told, other = (text.decode() for text in codec.errors(tf.constant([zeros, "x"])).numpy())
-    assert told.endswith(", a point for a blank cell") and "point" not in other

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tests.problems.translation.small_corpus import DEV, TEST, TRAIN, plain, told, write
@@ -19,16 +17,11 @@ from ut_tf.bin.frame.declarations import shared
 from ut_tf.bin.frame.flag_values import problem_arguments
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.shared_flags import FILE_FLAGS
-from ut_tf.data import download
 from ut_tf.errors import UserError
-from ut_tf.factories import make_problem
-from ut_tf.problems.translation import multi30k as translation_multi30k
 from ut_tf.problems.translation import wmt14 as translation_wmt
 from ut_tf.problems.translation.multi30k import TranslateMulti30k
 from ut_tf.problems.translation.own_files import TranslateFiles
 from ut_tf.problems.translation.wmt14 import TranslateWmt14
-
-REAL_DATA = Path(__file__).parents[4] / "shared" / "data" / "multi30k"
 
 
 def test_names_are_known_and_reverses_share_their_folder(tmp_path: Path) -> None:
@@ -72,35 +65,6 @@ def test_multi30k_is_read_from_tmp_dir_or_its_folder(
     assert list(zip(*problem.text_pairs("validation", tmp_path / "data"), strict=True)) == DEV
 
 
-def test_multi30k_without_network_says_where_to_put_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(translation_multi30k, "_ADDRESS", "http://127.0.0.1:9")
-    with pytest.raises(UserError, match=r"translate_deen_multi30k needs train\.en\.gz, .*multi30k"):
-        make_problem("translate_deen_multi30k", {}).prepare(tmp_path / "data", tmp_path)
-    assert set(translation_multi30k.CHECKSUMS) == {
-        f"{part}.{language}.gz"
-        for part in ("train", "val", "test_2016_flickr")
-        for language in ("en", "de", "fr")
-    }
-
-
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="Multi30k's files are not there")
-def test_real_multi30k(tmp_path: Path) -> None:
-    problem = TranslateMulti30k("de")
-    problem.prepare(tmp_path, REAL_DATA)
-    assert problem.spec(tmp_path).input_vocab_size == 8000
-    assert [
-        len(problem.examples(split, tmp_path)) for split in ("train", "validation", "test")
-    ] == [29000, 1014, 1000]
-    codec = problem.text_codec(problem.vocab_files(tmp_path)[0].parent)
-    for side in problem.text_pairs("test", tmp_path):
-        again = [
-            text.decode() for text in codec.decode(codec.encode_targets(tf.constant(side))).numpy()
-        ]
-        assert again == [" ".join(part for part in text.split(" ") if part) for text in side]
-
-
 class FakeWmt14(tfds.translate.wmt14.Wmt14Translate, skip_registration=True):
     """Writes a few pairs as tensorflow-datasets would write WMT14."""
 
@@ -141,19 +105,6 @@ def test_what_tensorflow_datasets_prepared_before_is_used(
     )
 
 
-def test_without_network_the_answer_comes_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(translation_wmt, "_SERVER", "http://127.0.0.1:9/europarl.tgz")
-    start = time.monotonic()
-    with pytest.raises(UserError, match=r"127\.0\.0\.1:9.*prepare wmt14_translate/fr-en"):
-        make_problem("translate_fren_wmt14", {}).prepare(tmp_path, tmp_path)
-    monkeypatch.setattr(download, "_open", lambda _: time.sleep(3))
-    with pytest.raises(UserError, match="no answer within 1 seconds"):
-        download.check_reachable("http://127.0.0.1/x", "it", "wait", answer_seconds=0.6)
-    assert time.monotonic() - start < 10
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -192,26 +143,6 @@ def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_pa
     }
     with pytest.raises(FlagError):
         problem_arguments(values, ["babi_qa"])
-
-
-def test_a_pattern_skips_the_problem_that_needs_files(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prepared: list[str] = []
-    monkeypatch.setattr(datagen, "prepare_data", lambda problem, *_: prepared.append(problem.name))
-    assert datagen.main(["--problem=translate_*"]) == 0
-    assert (
-        "ut-datagen: skips translate_files and translate_files_rev, which need files"
-        in capsys.readouterr().err
-    )
-    assert len(prepared) > 5 and not [
-        name for name in prepared if name.startswith("translate_files")
-    ]
-    assert (
-        datagen.main(["--problem=translate_files*"])
-        == datagen.main(["--problem=translate_*,translate_files"])
-        == 2
-    )
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,18 +59,6 @@ def test_a_large_corpus_comes_in_pools(folder: Path, monkeypatch: pytest.MonkeyP
     assert pairs == Counter((tuple(pair["inputs"]), tuple(pair["targets"])) for pair in whole)
 
 
-def test_a_missing_shard_is_damage(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(folder / "data", tmp_path / "data")
-    next((tmp_path / "data").rglob("train-00000.npz")).unlink()
-    with pytest.raises(UserError, match="0 train pairs where 200 were written"):
-        problem_of(folder).examples("train", tmp_path / "data")
-    monkeypatch.setattr("ut_tf.problems.translation.problem.LARGEST_TABLE", 10)
-    with pytest.raises(UserError, match="the shards of train do not have the 200 pairs"):
-        problem_of(folder).example_pools(tmp_path / "data", seed=1, epoch=0)
-
-
 def test_codec_gives_the_ids_that_were_trained_on(folder: Path) -> None:
     problem, data = problem_of(folder), folder / "data"
     codec = problem.text_codec(problem.vocab_files(data)[0].parent)
@@ -84,25 +72,6 @@ def test_codec_gives_the_ids_that_were_trained_on(folder: Path) -> None:
         np.testing.assert_array_equal(
             codec.encode_targets(tf.constant([target]))[0], example["targets"]
         )
-
-
-def test_raw_text_is_kept_as_it_stood(folder: Path) -> None:
-    problem = problem_of(folder)
-    assert list(zip(*problem.text_pairs("validation", folder / "data"), strict=True)) == DEV
-    assert list(zip(*problem.text_pairs("test", folder / "data"), strict=True)) == TEST
-    with pytest.raises(UserError, match="raw training text"):
-        problem.text_pairs("train", folder / "data")
-
-
-def test_reverse_shares_the_data_and_swaps_the_sides(folder: Path) -> None:
-    problem, other = problem_of(folder), problem_of(folder, reverse=True)
-    assert other.vocab_files(folder / "data") == problem.vocab_files(folder / "data")
-    other.prepare(folder / "data", folder / "nowhere")
-    assert told(other, "test", folder / "data") == [(target, source) for source, target in TEST]
-    assert (
-        other.text_pairs("test", folder / "data")
-        == problem.text_pairs("test", folder / "data")[::-1]
-    )
 
 
 def test_what_is_judged(folder: Path) -> None:
@@ -264,21 +233,3 @@ def test_subword_dropout_splits_training_pairs_alone(
     monkeypatch.setattr("ut_tf.problems.translation.problem.LARGEST_TABLE", 10)
     with pytest.raises(UserError, match=r"`subword_dropout`=0\.3: expected 0 for more than 10"):
         problem.example_pools(data_dir, seed=0, epoch=0)
-
-
-def test_subword_dropout_is_a_hyperparameter_and_changes_no_prepared_data(folder: Path) -> None:
-    files = {"source_files": [f"{folder}/train.en.gz"], "target_files": [f"{folder}/train.de.gz"]}
-    with_dropout = make_problem("translate_files", files, TrainingConfig(subword_dropout=0.3))
-    without = make_problem("translate_files", files)
-    assert with_dropout.vocab_files(folder) == without.vocab_files(folder)
-    explicit = make_problem("translate_files", {**files, "subword_dropout": 0.3})
-    for problem in (with_dropout, without):
-        problem.prepare(folder, folder)
-    found = [
-        [
-            example["inputs"].tolist()
-            for example in problem.dataset("train", folder).as_numpy_iterator()
-        ]
-        for problem in (with_dropout, explicit, without)
-    ]
-    assert found[0] == found[1] != found[2]
