@@ -25,7 +25,7 @@ from ut_tf.models.encoder_decoder import EncoderDecoder
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 
 UNIVERSAL = UniversalTransformerConfig
-UNTIMED = settings(deadline=None, max_examples=25)
+UNTIMED = settings(deadline=None, max_examples=12)
 # Single values that no other field forbids: pairs have rules of their own.
 FREE = (
     *("dropout", "word_dropout", "attention_dropout", "relu_dropout", "word_mask_stddev"),
@@ -72,22 +72,6 @@ def changes_of(model: str) -> st.SearchStrategy[dict[str, typing.Any]]:
 CHANGED = st.sampled_from(sorted(MODELS)).flatmap(
     lambda model: st.tuples(st.just(model), changes_of(model))
 )
-
-
-def test_counts_that_are_never_reached():
-    forever = HParams().change(train_steps=10**10, keep_checkpoint_max=9_999_999_999)
-    assert (forever.training.train_steps, forever.training.keep_checkpoint_max) == (
-        10**10,
-        9_999_999_999,
-    )
-    for value, expected in ((10**30, "at most 9223372036854775807"), (-(10**400), "at least -9")):
-        with pytest.raises(UserError, match=expected):
-            HParams().change(max_position_offset=value)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_no_field_is_both_of_the_network_and_of_training(model):
-    assert not fields_of(type(HParams(model).network)).keys() & fields_of(TrainingConfig).keys()
 
 
 @UNTIMED
@@ -211,12 +195,6 @@ def test_a_field_of_another_model_is_unknown(model, override, expected):
         HParams(model).override(override)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_each_model_has_one_of_the_two_depths(model):
-    own = fields_of(type(HParams(model).network))
-    assert ("num_steps" in own) != ("num_layers" in own)
-
-
 def test_a_model_among_the_overrides_is_pointed_to_its_flag():
     with pytest.raises(UserError, match=r"it is an argument of its own: `model`"):
         HParams().override("model=lstm")
@@ -302,11 +280,6 @@ def test_what_cannot_be_is_refused(text, expected):
     assert expected in str(caught.value)
 
 
-def test_hyperparameters_cannot_be_mutated():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        HParams().network.hidden_size = 3
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_every_field_is_documented(model):
     for config in (type(HParams(model).network), TrainingConfig):
@@ -349,11 +322,6 @@ def test_a_configuration_checks_itself(values, expected):
         dataclasses.replace(UNIVERSAL(), **values)
     with pytest.raises(UserError, match=expected):
         UNIVERSAL.from_dict(values)
-
-
-def test_a_stored_name_that_no_model_has_is_refused():
-    with pytest.raises(UserError, match=r"unknown hyperparameter 'num_step' \(did you mean"):
-        UNIVERSAL.from_dict({"num_step": 4})
 
 
 def test_another_model_takes_over_what_both_have():

@@ -15,15 +15,13 @@ from tests.bin.tiny_runs import save
 from tests.training.toy import toy_run
 from ut_tf import registry
 from ut_tf.bin import eval as eval_command
-from ut_tf.data.example_table import ExampleTable
-from ut_tf.data.problem import EvaluationSet, Problem
-from ut_tf.data.text.codec import TextCodec
+from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.by_difficulty import Positions, _of_batch, _report, judge_by_difficulty
 from ut_tf.evaluation.evaluator import Evaluator, decoded_with
 from ut_tf.evaluation.methods.batches import pondering_roles
 from ut_tf.metrics.intervals import wilson
-from ut_tf.metrics.sums import Group, GroupedSums
+from ut_tf.metrics.sums import GroupedSums
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.reasoning.prefix_sums import PrefixSums
@@ -35,7 +33,7 @@ class ToySums(PrefixSums):
     """Few short strings of bits."""
 
     def __init__(self, name: str = "") -> None:
-        super().__init__(6, 50, 7, 20, 20, name=name)
+        super().__init__(6, 50, 7, 6, 6, name=name)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +93,8 @@ def test_one_depth_for_all_has_no_correlation() -> None:
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["totals"]["spearman"] is None
 
 
-def halting_run(folder: Path) -> Run:
-    halting = {"halting": "basic", "act_max_steps": 5, "act_halting_bias_init": -0.5}
+def halting_run(folder: Path, act_max_steps: int = 5) -> Run:
+    halting = {"halting": "basic", "act_max_steps": act_max_steps, "act_halting_bias_init": -0.5}
     return toy_run(folder, "toy_sums", model="universal_transformer", **halting)
 
 
@@ -117,25 +115,11 @@ def test_steps_and_answers_are_the_models(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.oracle, batch["position_difficulty"][judged])
 
 
-def test_zeros_that_a_batch_leaves_out_count(tmp_path: Path) -> None:
-    run = halting_run(tmp_path)
-    model = run.make_model()
-    inputs = tf.constant([[2, 3, 3, 2], [3, 3, 2, 2]])
-    batch = {"inputs": inputs, "targets": inputs, "weight": tf.ones([2])}
-    known = {"position_difficulty": tf.constant([[1, 2, 0, 0], [0, 3, 0, 0]])}
-    whole = _of_batch(model, {**batch, **known}, 0)
-    short = {name: value[:, :2] for name, value in known.items()}
-    for one, other in zip(
-        vars(whole).values(), vars(_of_batch(model, {**batch, **short}, 0)).values(), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
-    assert whole.oracle.tolist() == [1, 2, 3]
-
-
+@pytest.mark.usefixtures("eager")
 def test_the_command_prints_and_keeps_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = halting_run(tmp_path)
+    run = halting_run(tmp_path, act_max_steps=2)
     save(run, (1,))
     monkeypatch.setattr(Run, "load", lambda *_args, **_options: run)
     monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
@@ -161,81 +145,6 @@ def test_a_problem_of_unknown_depth_is_refused(tmp_path: Path) -> None:
     save(run, (1,))
     with pytest.raises(UserError, match="need a problem whose depth is known at each position"):
         judge_by_difficulty(run)
-
-
-class StoryProblem(Problem):
-    """Two stories with their questions, of one and of three facts; the class is always 2."""
-
-    name = "stories"
-
-    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        """Nothing."""
-
-    def spec(self, data_dir: Path) -> ProblemSpec:
-        del data_dir
-        return ProblemSpec("facts", "class", 12, 12, max_words=1)
-
-    def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        del lengths
-        return [EvaluationSet("", "test", "classify", group_by="support", ponder_by="support")]
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        del split, data_dir, seed, epoch, length
-        columns = {
-            "inputs": tf.constant([[[3], [9], [0], [0]], [[3], [3], [4], [9]]]),
-            "targets": tf.constant([2, 2]),
-            "support": tf.constant([1, 2]),
-        }
-        return ExampleTable(
-            np.array([2, 4], np.int32),
-            lambda numbers: {name: tf.gather(column, numbers) for name, column in columns.items()},
-        )
-
-
-class WordModel:
-    """Is certain of class 2, and takes as many steps as a row's word says."""
-
-    def __call__(
-        self, features: dict[str, Any], training: bool = False, return_details: bool = False
-    ) -> Any:
-        assert return_details
-        assert not training
-        words = features["inputs"][:, :, 0]
-        mask = tf.cast(words != 0, tf.float32)
-        encoder = SimpleNamespace(
-            ponder_times=tf.cast(words, tf.float32),
-            mask=mask,
-            halting_probabilities=mask[None],
-            computed_steps=mask,
-        )
-        logits = tf.tile(20.0 * tf.one_hot([2], 12), [tf.shape(words)[0], 1])
-        return logits, SimpleNamespace(encoder=encoder, decoder=None)
-
-
-def test_question_and_facts_ponder_apart() -> None:
-    problem = StoryProblem()
-    found = Evaluator(WordModel(), problem, Path()).measure(problem.evaluation_sets())
-    times = {
-        name: value for name, value in found.metrics.items() if name.startswith("ponder_time/")
-    }
-    assert times == {
-        "ponder_time/question": 9,
-        "ponder_time/facts": pytest.approx(13 / 4),
-        "ponder_time/1": 6,
-        "ponder_time/2": 19 / 4,
-        "ponder_time/support_1": 6,
-        "ponder_time/support_2": 19 / 4,
-        "ponder_time/question/support_1": 9,
-        "ponder_time/question/support_2": 9,
-        "ponder_time/facts/support_1": 3,
-        "ponder_time/facts/support_2": pytest.approx(10 / 3),
-    }
-    assert found.groups == {
-        name: Group("support", name[-1], 1) for name in ("1", "2", "support_1", "support_2")
-    }
-    assert found.intervals["ponder_time/question"] == (9, 9)
 
 
 def test_source_and_target_and_their_ends_ponder_apart() -> None:
@@ -385,14 +294,3 @@ def test_options_of_an_evaluation_stand_in_place_of_the_sets() -> None:
     with pytest.raises(UserError, match="write_beam_scores has no effect on an evaluation"):
         decoded_with(run, sets, "alpha=1.2,write_beam_scores=true")
     assert decoded_with(run, sets, "batch_size=8")[1] == ""
-
-
-def test_a_codec_must_be_had() -> None:
-    class Plain(Numbers):
-        def text_codec(self, vocab_dir: Path) -> TextCodec:
-            return super(Algorithmic, self).text_codec(vocab_dir)
-
-    with pytest.raises(UserError, match="has no text form"):
-        Evaluator(Echo(), Plain(), Path("data"), vocab_dir=Path("vocab")).evaluate(
-            [EvaluationSet("", "validation", "translate")]
-        )

@@ -66,6 +66,7 @@ def test_flop_of_a_step_by_hand(tmp_path: Path) -> None:
     assert flop[0] == 2 * 6 * 8 * run.spec.target_vocab_size
 
 
+@pytest.mark.slow
 def test_restarts_cost_what_they_compute(tmp_path: Path) -> None:
     run = toy_run(tmp_path, "few_sums", model=UT, **NOISY)
     run = run.prepare(run.make_problem())
@@ -178,24 +179,6 @@ class SimpleScale:
 
     def scale(self) -> float:
         return 0.75
-
-
-def test_a_run_with_a_rule_of_its_own_is_a_point_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unjudged: list[Any]
-) -> None:
-    monkeypatch.setattr("ut_tf.evaluation.compute.collected", lambda *_: SimpleScale())
-    run = toy_run(tmp_path, "few_sums", model=UT, eval_exit="argmax_stable")
-    run = run.in_use("eval_exit_threshold=2")
-    run = run.prepare(run.make_problem())
-    save(run, (1,))
-    told: list[Any] = []
-    sweep = sweep_compute(
-        run, (2,), ["state_difference"], on_point=lambda *point: told.append(point)
-    )
-    assert [point.use for point in sweep.points if point.usual] == [""]
-    assert sweep.points[0].curve == "as trained"
-    assert told[0] == ("as trained", 1, len(told)) and len(unjudged) == len(told)
-    assert "eval_exit=none,eval_num_steps=2" in [point.use for point in sweep.points]
 
 
 def test_answers_that_a_search_writes_have_no_flop(

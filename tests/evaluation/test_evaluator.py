@@ -6,9 +6,8 @@ import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -20,7 +19,7 @@ from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.evaluation.methods.batches import PredictionMethod, pondering
 from ut_tf.evaluation.methods.predictions import Classify
 from ut_tf.metrics.intervals import wilson
-from ut_tf.metrics.sums import GroupedSums, Metric, ratio
+from ut_tf.metrics.sums import GroupedSums
 from ut_tf.problem_spec import ProblemSpec
 
 INPUTS = [[3], [4, 5], [2, 2, 2], [6, 7, 8, 9]]
@@ -203,23 +202,6 @@ class NextProblem(CopyProblem):
         return ExampleTable.from_dataset(dataset)
 
 
-class TabulatedProblem(NextProblem):
-    """The same examples by number."""
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        del split, data_dir, seed, epoch, length
-        padded = tf.constant([[*ids, *[0] * (6 - len(ids))] for ids in INPUTS])
-        counts, alternatives = tf.constant([1, 2, 3, 4]), tf.constant([2, 4, 2, 2])
-
-        def batch(numbers: Any) -> dict[str, Any]:
-            columns = {"targets": padded, "alternative": alternatives, "facts": counts}
-            return {name: tf.gather(column, numbers) for name, column in columns.items()}
-
-        return ExampleTable(np.array([1, 2, 3, 4], np.int32), batch)
-
-
 class OddsModel:
     """Gives the symbols 0 to 5 the probabilities 1, 2, 5, 2, 3, 3 of 16, whatever came before;
     takes 2 steps for even symbols, else 5.
@@ -243,14 +225,13 @@ class OddsModel:
         return logits, SimpleNamespace(encoder=None, decoder=decoder)
 
 
-@pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
 @pytest.mark.usefixtures("eager")
 def test_the_last_word_is_judged_for_itself_whatever_the_padding(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 2, 2], [3, 3, 5, 2]])
     found = (
-        Evaluator(OddsModel(), problem, Path())
+        Evaluator(OddsModel(), NextProblem(), Path())
         .measure([EvaluationSet("", "test", "last_word", ponder_by="facts")])
         .metrics
     )
@@ -275,31 +256,19 @@ def test_the_last_word_is_judged_for_itself_whatever_the_padding(
     assert "target/accuracy/1" not in found
 
 
-def test_last_words_that_do_not_stand_before_have_no_figure_of_their_context(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [3, 3, 5, 2]])
-    report = Evaluator(OddsModel(), NextProblem(), Path()).measure(
-        [EvaluationSet("", "test", "last_word")]
-    )
-    assert "target/accuracy" in report.metrics
-    assert not [name for name in (*report.metrics, *report.intervals) if "context" in name]
-
-
-@pytest.mark.parametrize("problem", [NextProblem(), TabulatedProblem()])
 @pytest.mark.usefixtures("eager")
 def test_a_rank_is_right_only_where_the_last_symbol_is_more_probable(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The alternative is 4 where there are two symbols, otherwise 2: less probable, as probable, the
     # same, more probable.
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [4, 5], [2, 4, 2], [2, 2, 2, 4]])
-    found = Evaluator(OddsModel(), problem, Path()).evaluate(
+    found = Evaluator(OddsModel(), NextProblem(), Path()).evaluate(
         [EvaluationSet("", "test", "ranking", group_by="facts")]
     )
     assert found["accuracy"] == 0
     monkeypatch.setattr(sys.modules[__name__], "INPUTS", [[3], [3, 2], [2, 2, 4], [4, 4, 4, 4]])
-    found = Evaluator(OddsModel(), problem, Path()).evaluate(
+    found = Evaluator(OddsModel(), NextProblem(), Path()).evaluate(
         [EvaluationSet("", "test", "ranking", group_by="facts")]
     )
     assert found["accuracy"] == 1 / 4
@@ -383,34 +352,3 @@ def test_a_metric_of_a_set_or_of_a_group_selects(metric: str) -> None:
 
     sets = [EvaluationSet("dev", "validation", "classify", group_by="task")]
     Evaluator(CopyModel(), Selected(), Path()).check(sets)
-
-
-def test_a_method_of_user_code_with_a_metric_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry.evaluation_methods, "_registered", {})
-
-    @registry.register_evaluation_method("unsure")
-    class Unsure(PredictionMethod):
-        """The share of the examples whose class has less than half of the probability."""
-
-        metrics: ClassVar[dict[str, Metric]] = {
-            "unsure": Metric(("unsure", "examples"), ratio, share=True, grouped=True)
-        }
-        headline = "unsure"
-
-        def per_example(self, logits: Any, features: Any) -> dict[str, Any]:
-            del features
-            highest = tf.reduce_max(tf.nn.softmax(logits), -1)
-            return {"unsure": tf.cast(highest < 0.5, tf.float32)}
-
-    registry.register_evaluation_method("no_method")(lambda context: context)
-    evaluator = Evaluator(CopyModel(), ClassProblem(), Path())
-    sets = [EvaluationSet("", "test", "unsure", group_by="task")]
-    found = evaluator.measure(sets)
-    assert (found.metrics["unsure"], found.metrics["unsure/1"]) == (0, 0)
-    assert found.intervals["unsure"] == wilson(0, 4)
-    assert found.metrics["ponder_time"] == 3
-    assert evaluator.headlines(sets) == ("unsure",)
-    with pytest.raises(UserError, match=r"unknown evaluation method 'unsur'; did you mean unsure"):
-        EvaluationSet("", "test", "unsur")
-    with pytest.raises(UserError, match="'no_method' made a EvaluationContext"):
-        evaluator.evaluate([EvaluationSet("", "test", "no_method")])

@@ -15,7 +15,6 @@ from tests.bin.tiny_runs import digits_run, save
 from tests.training.toy import toy_run
 from ut_tf import run_weights
 from ut_tf.bin import eval as eval_command
-from ut_tf.bin import exporter
 from ut_tf.errors import UserError
 from ut_tf.evaluation.exit_sweep import (
     THRESHOLDS,
@@ -26,7 +25,6 @@ from ut_tf.evaluation.exit_sweep import (
 )
 from ut_tf.evaluation.records import read_records
 from ut_tf.run import Run
-from ut_tf.sharing.saving import save as save_model
 from ut_tf.storage.checkpoints import CheckpointStore
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -160,16 +158,3 @@ def test_ut_eval_keeps_its_work(run: Run, flags: Sequence[str]) -> None:
     (record,) = read_records(run.output_dir)
     assert record.step == 100
     assert record.selection is not None and record.selection["value"] == 0.25
-
-
-@pytest.mark.slow
-def test_what_is_stored_is_of_one_checkpoint(run: Run, tmp_path: Path) -> None:
-    flags = [f"--output_dir={run.output_dir}", f"--export_dir={tmp_path / 'e'}"]
-    assert exporter.main([*flags, "--signatures=serving_default"]) == 0
-    summary = json.loads((tmp_path / "e" / "1" / "assets.extra" / "ut_tf.json").read_text())
-    assert summary["checkpoint"]["step"] == 100
-    save_model(run, tmp_path / "saved")
-    config = json.loads((tmp_path / "saved" / "config.json").read_text())
-    assert config["trained"]["step"] == 200
-    assert config["trained"]["metrics"]["loss"] == 1.0
-    assert "0.5" in (tmp_path / "saved" / "README.md").read_text()

@@ -124,19 +124,6 @@ def test_what_repeats_another_figure_is_left_out() -> None:
     assert telling(two) == {name: value for name, value in two.items() if name not in left_out}
 
 
-def test_groups_by_different_things_are_counted_apart() -> None:
-    by_facts = {"ponder_time/supporting_facts_1": 3.0}
-    assert list(telling({**ONE_TASK, **by_facts})) == list(telling(ONE_TASK))
-    by_facts["ponder_time/supporting_facts_2"] = 4.0
-    assert set(by_facts) <= set(telling({**ONE_TASK, **by_facts}))
-
-
-def test_named_sets_and_an_empty_line_are_kept_as_they_are() -> None:
-    metrics = {"length_80/seq_acc": 0.5, "length_400/seq_acc": 0.25}
-    assert telling(metrics) == metrics
-    assert telling({}) == {}
-
-
 def error(value: float | None, loss: float | None = None, metric: str = "error") -> dict[str, Any]:
     found = {"metric": metric, "direction": "min", "value": value}
     return found if loss is None else {**found, "loss": loss}

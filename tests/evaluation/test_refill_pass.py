@@ -11,14 +11,13 @@ from tests.bin.tiny_runs import save
 from tests.evaluation.test_depth_sweep import BASIC, ToyAligned
 from tests.training.toy import toy_run
 from ut_tf import registry
-from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import evaluate, measure_checkpoint
 
 RULE = {"eval_exit": "kl", "eval_exit_threshold": 0.1, "eval_num_steps": 6}
 FORMS = [
     ("toy_aligned", BASIC | {"input_start_symbol": True, "memory_tokens": 2}),
-    pytest.param("toy_class", {"halting": "pondernet", "act_max_steps": 3}),
+    pytest.param("toy_class", {"halting": "pondernet", "act_max_steps": 3}, marks=pytest.mark.slow),
     pytest.param("toy_aligned", RULE, marks=pytest.mark.slow),
     pytest.param("toy_class", {"eval_num_steps": 3}, marks=pytest.mark.slow),
 ]
@@ -29,6 +28,7 @@ def _aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.problems._registered, "toy_aligned", (ToyAligned, __file__))
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(("problem", "changes"), FORMS)
 def test_metrics_are_those_of_whole_batches(
     problem: str, changes: dict[str, Any], tmp_path: Path
@@ -58,9 +58,3 @@ def test_models_that_cannot_refill_are_refused(
     save(run, (1,))
     with pytest.raises(UserError, match=told):
         evaluate(run, refill=4)
-
-
-@pytest.mark.parametrize("flags", ["--refill=-1", "--refill=4 --exit_sweep=kl"])
-def test_flags_that_do_not_go_together(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert eval_command.main(["--output_dir=runs/none", *flags.split()]) == 2
-    assert "--refill" in capsys.readouterr().err

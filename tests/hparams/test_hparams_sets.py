@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
 
 from ut_tf import registry
-from ut_tf.bin import decoder, exporter, trainer
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
@@ -23,7 +20,6 @@ from ut_tf.models.graph_flop import graph_flop
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
-from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.plan import BatchShape, RandomTraining
 
 UNAVAILABLE = {
@@ -207,7 +203,6 @@ def test_a_set_that_is_not_built_says_so_and_names_one_that_is(name):
 
 
 SPEC = ProblemSpec("none", "tokens", 0, 1000)
-SMALL = "hidden_size=16,filter_size=24,num_heads=2,batch_size=128,eval_frequency=3,max_length=16"
 
 
 def test_the_partner_of_equal_parameters_has_as_many() -> None:
@@ -229,45 +224,6 @@ def test_updates_of_the_partner_of_equal_flop_have_as_many() -> None:
         found[name] = graph_flop(*trained.graph(batch))
     first, equal, cheap = found.values()
     assert equal == pytest.approx(first, rel=0.05) and cheap < 0.5 * first
-
-
-@pytest.mark.slow
-def test_trains_resumes_writes_and_is_exported(tmp_path: Path, capsys: Any) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("the cat sat on the mat\na dog ran to the house\n" * 40)
-
-    def train(output_dir: Path, steps: int) -> None:
-        flags = [
-            *("--problem=lm_files", f"--problem_args=source_files={text},window=16,vocab_size=300"),
-            *("--hparams_set=huginn_tiny", f"--hparams={SMALL}", f"--output_dir={output_dir}"),
-            *(f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp", "--num_gpus=0"),
-            f"--train_steps={steps}",
-        ]
-        assert trainer.main(flags) == 0
-
-    train(tmp_path / "whole", 6)
-    train(tmp_path / "parts", 3)
-    train(tmp_path / "parts", 6)
-    kept = [_weights(tmp_path / name) for name in ("whole", "parts")]
-    assert kept[0].keys() == kept[1].keys() and len(kept[0]) > 50
-    for name, values in kept[0].items():
-        np.testing.assert_array_equal(values, kept[1][name], err_msg=name)
-
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("the cat\na dog ran\n")
-    capsys.readouterr()
-    run = f"--output_dir={tmp_path / 'parts'}"
-    assert decoder.main([run, f"--prompt_file={prompts}", "--decode_hparams=max_length=8"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert exporter.main([run, f"--export_dir={tmp_path / 'export'}"]) == 0
-    assert (tmp_path / "export" / "1" / "saved_model.pb").exists()
-
-
-def _weights(output_dir: Path) -> dict[str, Any]:
-    """All numbers of the checkpoint of step 6."""
-    reader = tf.train.load_checkpoint(str(CheckpointStore(output_dir).path(6) / "variables"))
-    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_")]
-    return {name: reader.get_tensor(name) for name in names}
 
 
 # Ids and positions of each set's problem; of one whose steps grow with the length the mean length.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,13 +13,11 @@ from tests.problems.reasoning.test_string_tasks import NOWHERE, rows
 from ut_tf.errors import UserError
 from ut_tf.inference.answers import Answers
 from ut_tf.inference.asked import Asked
-from ut_tf.insights.thinker import Thinker
 from ut_tf.problems.reasoning.chomsky import Chomsky
 from ut_tf.problems.reasoning.facts import Facts
 from ut_tf.problems.reasoning.p_hop import PHop
 from ut_tf.problems.reasoning.prefix_sums import Parity
 from ut_tf.problems.reasoning.strings import StringTask
-from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 
 FEW: dict[str, Any] = {"train_examples": 30, "validation_examples": 20, "test_examples": 30}
@@ -83,27 +79,3 @@ def test_an_input_that_asks_for_nothing_is_refused() -> None:
     codec = TASKS[1].text_codec(Path())
     with pytest.raises(UserError, match="'abcab' asks for no answer: expected '>' for each hop"):
         list(codec.read(["abcab>", "abcab"], "lines.txt"))
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_right_answer_is_shown_as_right(tmp_path: Path) -> None:
-    sizes = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,halting=none"
-    run = Run.create("chomsky_binary_addition", "ut_chomsky", sizes, output_dir=tmp_path)
-    keras.utils.set_random_seed(17)
-    model = run.make_model()
-    for weight in model.trainable_variables:
-        weight.assign(tf.random.normal(weight.shape))
-    thinker, task = Thinker(run, model, 0), Chomsky("binary_addition", 12, **FEW)
-    for text, answers, row in rows(task, "test", length=12)[:4]:
-        features = {name: np.trim_zeros(row[name], "b") for name in ("inputs", "targets")}
-        given = thinker.given(features)
-        assert (given.text, given.target) == (text, answers.strip())
-        thought = thinker.think(given)
-        last = thought["parts"][0]["predictions"][-1]
-        assert [bool(choices) for choices in last] == [symbol == "_" for symbol in text]
-        written = "".join(choices[0]["text"] for choices in last if choices)
-        assert "." in written
-        assert thought["answer"] == written[: written.index(".") + 1]
-        assert thought["correct"] == (thought["answer"] == given.target)
-        again = thinker.think(dataclasses.replace(given, target=thought["answer"]))
-        assert again["correct"] is True

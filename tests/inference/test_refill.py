@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[ProblemSpec, dict[str, Any]]] = {
     ),
     "mixed": (ALIGNED, BASIC | {"mix_layers_before": 1, "mix_layers_after": 1}),
 }
-QUICK = ("basic", "rule")
+QUICK = ("basic",)
 forms = pytest.mark.parametrize(
     "form", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FORMS]
 )
@@ -66,9 +66,9 @@ def _examples(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 @forms
 def test_answers_and_steps_are_those_of_each_example_alone(form: str) -> None:
-    model, examples = _model(form), _examples(11)
-    done = {one.number: one for one in Refill(model, slots=3)(examples)}
-    assert sorted(done) == [*range(11)]
+    model, examples = _model(form), _examples(6, seed=3)
+    done = {one.number: one for one in Refill(model, slots=2)(examples)}
+    assert sorted(done) == [*range(6)]
     for number, example in enumerate(examples):
         logits, details = model({"inputs": example["inputs"][None]}, return_details=True)
         assert_close(done[number].outputs["logits"], logits[0], 1e-5)
@@ -78,7 +78,7 @@ def test_answers_and_steps_are_those_of_each_example_alone(form: str) -> None:
         assert len({one.steps for one in done.values()}) > 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(order=st.permutations(range(7)), first=st.integers(0, 7))
 def test_the_order_of_arrival_changes_no_bit(order: list[int], first: int) -> None:
     examples = _examples(7, seed=2)
@@ -132,6 +132,7 @@ def test_short_examples_are_padded_and_long_ones_told() -> None:
     assert len(list(roomy([first, {"inputs": long}]))) == 2
 
 
+@pytest.mark.usefixtures("eager")
 def test_texts_are_answered_as_the_translator_answers_them(tmp_path: Path) -> None:
     run = toy.untrained_run(tmp_path, "letter_questions", "act_max_steps=5,act_epsilon=0.01")
     model, codec = toy.restored(run), run.text_codec()

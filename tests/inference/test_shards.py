@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ut_tf.bin.decoder import scored_pairs
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.inference.batches import Example, like_length, positions_beside, stacked, trimmed
+from ut_tf.inference.batches import Example, like_length, stacked, trimmed
 from ut_tf.inference.cutting import cut
 from ut_tf.inference.shards import Given, Shards
 from ut_tf.inference.text_files import (
@@ -201,10 +201,6 @@ def test_every_example_is_in_one_batch_within_the_bounds(
         assert len(batch) <= batch_size
         assert inputs.size <= 60
         assert [int((row != 0).sum()) for row in inputs] == [len(one.inputs) for one in batch]
-
-
-def test_many_outputs_of_each_example_leave_less_room_for_examples() -> None:
-    assert positions_beside(1) == positions_beside(4) == 4 * positions_beside(16) > 0
 
 
 def test_padding_is_taken_away_and_put_back() -> None:

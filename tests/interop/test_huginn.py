@@ -7,7 +7,6 @@ float64 after 1, 2, 4 and 9 steps: deeper states are held to a multiple of that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from safetensors.numpy import save_file
 
 from ut_tf.errors import UserError
 from ut_tf.interop.hrm_trm import load_recursive, network_of, outer_steps
-from ut_tf.interop.huginn import Huginn, load_huginn
+from ut_tf.interop.huginn import load_huginn
 from ut_tf.interop.weights_file import weights_file
 from ut_tf.models.interfaces import CallOptions
 
@@ -117,51 +116,6 @@ def _paths() -> dict[str, list[str]]:
     return paths
 
 
-def _blocks(huginn: Huginn) -> list[Any]:
-    stack = huginn.model.decoder
-    return [*stack.before.blocks, *stack.recurrence.block.blocks, *stack.after.blocks]
-
-
-def _turn_neighbours(huginn: Huginn) -> None:
-    for block in _blocks(huginn):
-        for name in ("query_kernel", "query_bias", "key_kernel", "key_bias"):
-            weight = getattr(block.self_attention, name)
-            heads = weight.numpy().reshape(-1, 2, 2, 8)
-            weight.assign(heads.swapaxes(2, 3).reshape(weight.shape))
-
-
-def _norm_the_branches(huginn: Huginn) -> None:
-    for block in _blocks(huginn):
-        block.norm = "peri"
-
-
-def _inputs_first(huginn: Huginn) -> None:
-    kernel = huginn.model.decoder.recurrence.injection.kernel
-    kernel.assign(np.roll(kernel.numpy(), 32, 0))
-
-
-def _norm_the_end_alone(huginn: Huginn) -> None:
-    huginn.model.decoder.norm_after_recurrence = False
-
-
-def _turn_as_llama(huginn: Huginn) -> None:
-    encoding: Any = huginn.model.position_encoding
-    encoding.rotary_base = 10000.0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [_turn_neighbours, _norm_the_branches, _inputs_first, _norm_the_end_alone, _turn_as_llama],
-)
-def test_another_order_of_the_parts_is_noticed(
-    wrong: Callable[[Huginn], None], golden: Any
-) -> None:
-    huginn = load_huginn(WEIGHTS, CONFIG)
-    wrong(huginn)
-    (step,) = huginn.states_and_logits(golden["ids"], golden["start_state"], 1)
-    assert _difference(step.logits, golden["logits_1"]) > 1000 * BOUNDS[1]
-
-
 @pytest.mark.parametrize(
     "depths", [(1, 3), pytest.param((2, 4, 5, 6), marks=pytest.mark.slow)], ids=str
 )
@@ -184,17 +138,6 @@ def test_cached_decoding_is_the_whole_prefix(depths: tuple[int, ...], tmp_path: 
             # Both round, each in an order of its own.
             assert _difference(logits, whole[:, position]) < 2 * BOUNDS[4]
             symbols = targets[:, position]
-
-
-@pytest.mark.usefixtures("eager")
-def test_greedy_outputs_of_a_batch_are_those_of_whole_prefixes(tmp_path: Path) -> None:
-    huginn = load_huginn(WEIGHTS, _config(tmp_path, bos_token_id=5, eos_token_id=7))
-    prefix = huginn.symbols([[3, 9], [40, 2], [11, 11], [0, 1]])
-    written = huginn.model.generate({"prefix": prefix}, force_length=7, beam_size=1)
-    symbols = np.asarray(written.symbols)[:, 0]
-    np.testing.assert_array_equal(symbols[:, :2], prefix)
-    logits = huginn.model({"targets": symbols}).numpy()[:, 2:-1]
-    np.testing.assert_array_equal(symbols[:, 2:-1], 2 + logits[..., 2:].argmax(-1))
 
 
 def test_what_a_configuration_cannot_ask_for(tmp_path: Path) -> None:

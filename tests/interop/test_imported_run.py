@@ -78,13 +78,9 @@ def answers(output_dir: Path, rows: int = 5) -> Any:
     return model(features).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("trm_attention", "trm"),
-        pytest.param("trm_mlp", "trm", marks=pytest.mark.slow),
-        pytest.param("hrm_two_levels", "hrm", marks=pytest.mark.slow),
-    ],
+    ("name", "kind"), [("trm_attention", "trm"), ("trm_mlp", "trm"), ("hrm_two_levels", "hrm")]
 )
 def test_a_run_answers_as_its_checkpoint(
     name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -215,6 +211,7 @@ class HuginnIds(Problem):
         raise NotImplementedError
 
 
+@pytest.mark.slow
 def test_huginns_weights_become_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.problems._registered, "huginn_ids", (HuginnIds, __file__))
     weights, config = GOLDEN / "huginn.safetensors", GOLDEN / "huginn.json"

@@ -4,6 +4,8 @@ said of what does not.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 from pathlib import Path
@@ -73,10 +75,6 @@ def test_network_of_dynamic_halting() -> None:
     assert (network.target_start, network.global_mean) == ("zeros", "sequence")
 
 
-def test_gru_goes_without_the_step_embedding() -> None:
-    assert network_from_hparams(_hparams("ut_gru")).step_encoding == "none"
-
-
 def test_equal_channels_of_keys_and_values_are_the_width_of_the_heads() -> None:
     def head_size(keys: int | None, values: int | None) -> int:
         channels = {"attention_key_channels": keys, "attention_value_channels": values}
@@ -86,18 +84,6 @@ def test_equal_channels_of_keys_and_values_are_the_width_of_the_heads() -> None:
     heads = _hparams()["num_heads"]
     assert head_size(16 * heads, 16 * heads) == 16
     assert head_size(32, 0) == head_size(0, None) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "returned"), [("ut_lstm", True), ("ut_gru", False), ("act_basic", False)]
-)
-def test_only_an_lstm_has_a_memory_to_return(name: str, returned: bool) -> None:
-    assert (
-        network_from_hparams(
-            {**_hparams(name), "use_memory_as_final_state": True}
-        ).use_memory_as_final_state
-        == returned
-    )
 
 
 def test_every_unsupported_field_is_named_at_once() -> None:
@@ -178,15 +164,18 @@ def test_sharded_embedding_equals_the_whole_one() -> None:
     np.testing.assert_array_equal(model.input_embedding.table, whole)
 
 
-def test_run_directory(tmp_path: Path) -> None:
-    run = import_run(
-        GOLDEN / "t2t_run",
-        tmp_path / "run",
-        PROBLEM,
-        data_dir=tmp_path / "data",
-        tmp_dir=tmp_path / "tmp",
-    )
-    loaded = Run.load(tmp_path / "run")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
+    """The imported run, and what was said."""
+    folder, said = tmp_path_factory.mktemp("imported"), io.StringIO()
+    places = {"data_dir": folder / "data", "tmp_dir": folder / "tmp"}
+    with contextlib.redirect_stderr(said):
+        return import_run(GOLDEN / "t2t_run", folder / "run", **places), said.getvalue()
+
+
+def test_run_directory(made: tuple[Run, str]) -> None:
+    run, _ = made
+    loaded = Run.load(run.output_dir)
     assert loaded.hparams == run.hparams
     assert (loaded.hparams.network.num_steps, loaded.hparams.training.batch_size) == (4, 2048)
     model = loaded.make_model()
@@ -218,14 +207,11 @@ def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
     np.testing.assert_array_equal(stored, np.concatenate(shards))
 
 
-def test_an_imported_run_trains_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = import_run(
-        GOLDEN / "t2t_run", tmp_path / "run", data_dir=tmp_path / "data", tmp_dir=tmp_path / "tmp"
-    )
+def test_an_imported_run_trains_on(made: tuple[Run, str]) -> None:
+    run, said = made
     assert run.problem == PROBLEM
-    (said,) = capsys.readouterr().err.splitlines()
     assert "its 12 symbols fit algorithmic_reverse_decimal40" in said
-    small = run.hparams.change(batch_size=128, max_length=16)
+    small = run.hparams.change(batch_size=16, max_length=8)
     batches = train_batches(run.make_problem(), run.data_dir, small.training, 1, run.seed, 0)
     keras.utils.set_random_seed(1)
     model = run.make_model()
@@ -359,14 +345,6 @@ def test_the_commands_of_a_user_of_tensor2tensor(
     options = "--decode_hparams=beam_size=4,alpha=0.6,wide_ends=true"
     assert decoder.main([f"--output_dir={tmp_path}/run", options, *files]) == 0
     assert out.read_text().splitlines() == [entry["beam4"]["text"] for entry in expected]
-
-
-def test_a_run_with_a_vocabulary_alone_is_not_trained_on(tmp_path: Path) -> None:
-    run = imported("transformer", tmp_path)
-    assert run.problem == "translate_files"
-    run.prepare()
-    with pytest.raises(UserError, match="no training text: name its files with `source_files`"):
-        run.make_problem().examples("train", run.data_dir)
 
 
 def test_which_vocabulary_is_taken(tmp_path: Path) -> None:

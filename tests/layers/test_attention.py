@@ -95,11 +95,6 @@ def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None
             )
 
 
-def test_self_bias_starts_where_it_is_told() -> None:
-    attention = made(relative_bias=2, relative_self_bias=-5.0)
-    assert attention.relative_table.numpy().tolist() == [[0, 0], [0, 0], [-5, -5], [0, 0], [0, 0]]
-
-
 def test_equal_kernels_attend_by_likeness() -> None:
     attention = made(query_key_init="equal")
     np.testing.assert_array_equal(attention.query_kernel, attention.key_kernel)
@@ -316,14 +311,6 @@ def test_rows_and_columns_have_scales_of_their_own() -> None:
         for column in range(48):
             bound = 0.03 * np.linalg.norm(x[row]) * np.linalg.norm(kernel[:, column])
             assert abs(product[row, column] - expected[row, column]) < bound
-
-
-@needs_int8
-def test_rows_and_columns_of_zeros() -> None:
-    kernel = np.zeros([8, 4], np.float32)
-    kernel[:, 1] = 1.0
-    product = int8_product(tf.constant([[0.0] * 8, [2.0] * 8]), Int8Kernel.of(kernel)).numpy()
-    np.testing.assert_allclose(product, [[0, 0, 0, 0], [0, 16, 0, 0]], rtol=1e-5)
 
 
 @needs_int8

@@ -12,9 +12,7 @@ import pytest
 import ut_tf
 from ut_tf import layers
 from ut_tf.errors import UserError
-from ut_tf.layers.block import BlockContext
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
-from ut_tf.models.universal_transformer.parts import make_recurrence
 
 BATCH = np.random.default_rng(0).normal(size=[2, 3, 16]).astype(np.float32)
 
@@ -137,37 +135,3 @@ def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(np.ones([2, 3], np.int32))
     with pytest.raises(UserError, match=r"8 wide.*hidden_size=16"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(states(1, 3, 8))
-
-
-@pytest.mark.parametrize("halting", ["none", "basic"])
-def test_a_recurrence_in_a_functional_model_computes_what_it_computes_outside(
-    halting: str, tmp_path
-) -> None:
-    layer = make_recurrence(Config(**SMALL, halting=halting))
-    x, mask, signal = keras.Input([None, 16]), keras.Input([None]), keras.Input([None, 16])
-    bias = keras.Input([1, 1, None])
-    outputs, details = layer(
-        x,
-        symbol_mask=mask,
-        position_signal=signal,
-        context=BlockContext(bias=bias),
-        return_attention=True,
-    )
-    assert (details.halting_probabilities is None) == (halting == "none")
-    assert details.log_shares is None
-    model = keras.Model(
-        [x, mask, signal, bias], [outputs, details.ponder_times, details.attention_weights]
-    )
-    path = tmp_path / "model.keras"
-    model.save(path)
-    batch = [
-        states(2, 3, 16),
-        np.ones([2, 3], np.float32),
-        0.5 * states(2, 3, 16),
-        np.zeros([2, 1, 1, 3], np.float32),
-    ]
-    expected, shown = layer(*batch[:3], context=BlockContext(bias=batch[3]), return_attention=True)
-    for found in (model(batch), keras.models.load_model(path)(batch)):
-        np.testing.assert_allclose(found[0], expected, atol=1e-5)
-        np.testing.assert_array_equal(found[1], shown.ponder_times)
-        np.testing.assert_allclose(found[2], shown.attention_weights, atol=1e-5)

@@ -287,19 +287,6 @@ def test_a_graph_computes_it_and_is_freed() -> None:
     assert graph() is None
 
 
-def test_an_inner_function_outlives_the_one_that_traced_it() -> None:
-    inner = tf.function(looped, autograph=False)
-    outer = tf.function(lambda x: inner(x), autograph=False)
-    outer(tf.constant([3.0]))
-    del outer
-    gc.collect()
-    x = tf.constant([3.0])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        value = inner(x)
-    assert tape.gradient(value, x).numpy().tolist() == [36.0]
-
-
 def test_a_saved_model_keeps_the_gradient(tmp_path: Path) -> None:
     module = tf.Module()
     signature = [tf.TensorSpec([None])]

@@ -15,9 +15,7 @@ import ut_tf
 from tests.close import assert_close
 from tests.search.models import VOCAB, random_model
 from ut_tf.errors import UserError
-from ut_tf.evaluation.exit_sweep import possible_rules
 from ut_tf.inference.answers import Answers
-from ut_tf.inference.translator import Translator
 from ut_tf.models.convolutional.bytenet import ByteNet
 from ut_tf.models.convolutional.convs2s import ConvS2S
 from ut_tf.models.lstm.model import LSTMModel
@@ -29,9 +27,7 @@ from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.sudoku import Sudoku
-from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import CheckpointStore
 
 ALIGNED = ProblemSpec("tokens", "aligned", VOCAB, 5)
 INPUTS = np.array([[3, 4, 5, 6, 7, 8], [8, 2, 3, 0, 0, 0], [5, 5, 5, 4, 0, 0]], np.int32)
@@ -47,7 +43,6 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "neural_gpu": (NeuralGPU, {"source_stretch": 1.5}),
     "extended_neural_gpu": (ExtendedNeuralGPU, {}),
 }
-PUZZLES = ["1... ..3. .4.. ...2", "..4. 4231 .... 3..2", "1.......2......."]
 
 
 @pytest.mark.parametrize(
@@ -75,19 +70,6 @@ def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any
         assert difference[0].argmax() == 2
     with pytest.raises(UserError, match="targets='aligned' writes no sequence"):
         model.generate({"inputs": INPUTS})
-
-
-def test_the_answer_of_a_position_is_made_of_its_own_state() -> None:
-    plain = random_model(Transformer, spec=ALIGNED, input_start_symbol=True)
-    states = plain.encode({"inputs": INPUTS}, _options()).states
-    by_hand = tf.matmul(states[:, 1:], plain.classifier.kernel) + plain.classifier.bias
-    assert_close(plain({"inputs": INPUTS}), by_hand, 1e-5)
-
-
-def _options() -> Any:
-    from ut_tf.models.interfaces import CallOptions
-
-    return CallOptions()
 
 
 def seeded(**changes: Any) -> Any:
@@ -163,42 +145,6 @@ def test_likelihood_is_the_sum_over_positions() -> None:
     assert scores[2] == -np.inf
     longer = np.pad(targets, [(0, 0), (0, 1)], constant_values=2)
     assert (answers.score({"inputs": INPUTS, "targets": longer}).numpy() == -np.inf).all()
-
-
-@pytest.fixture(scope="module")
-def puzzle_run(tmp_path_factory: Any) -> Run:
-    """An untrained run of Sudoku with halting."""
-    folder = tmp_path_factory.mktemp("sudoku")
-    run = Run.create(
-        "sudoku_4x4",
-        "ut_act_sudoku4",
-        "hidden_size=8,filter_size=8,num_heads=2",
-        output_dir=folder / "run",
-        data_dir=folder / "data",
-        tmp_dir=folder / "tmp",
-        problem_args={"train_puzzles": 4, "validation_puzzles": 2, "test_puzzles": 2},
-    )
-    model = run.make_model()
-    CheckpointStore(run.output_dir).save(
-        1, tf.train.Checkpoint(model=model), {"best_step": 1, "averaged": False}
-    )
-    return run
-
-
-@pytest.fixture(scope="module")
-def translator(puzzle_run: Run) -> Translator:
-    return Translator.from_run(puzzle_run, config=DecodeConfig(n_best=3))
-
-
-@pytest.mark.usefixtures("eager")
-def test_lines_are_answered_with_as_many_symbols(puzzle_run: Run, translator: Translator) -> None:
-    answers = list(translator.translate([(PUZZLES[0],), ("",), (PUZZLES[2],)]))
-    # There is one output, however many are asked for.
-    assert [len(outputs) for outputs in answers] == [1, 1, 1]
-    assert answers[1][0].text == "" and answers[1][0].score == 0.0
-    (score,) = translator.score([(PUZZLES[0],)], ["1234341221434321"])
-    assert score < answers[0][0].score or answers[0][0].text.replace(" ", "") == "1234341221434321"
-    assert set(possible_rules(puzzle_run)) >= {"kl", "entropy", "argmax_stable"}
 
 
 @pytest.mark.usefixtures("eager")

@@ -87,15 +87,6 @@ def test_early_stopping_ends_fit_and_the_ponder_time_is_in_the_history(fitted: A
 
 
 @pytest.mark.slow
-def test_predictions_do_not_count_in_the_ponder_time(fitted: Any) -> None:
-    model, _, _ = fitted
-    evaluated = model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)
-    model.predict(INPUTS[:2], verbose=0)
-    shown = {name: float(value) for name, value in model.get_metrics_result().items()}
-    assert shown == pytest.approx(evaluated)
-
-
-@pytest.mark.slow
 def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
     model, history, folder = fitted
     loaded = keras.models.load_model(folder / "best.keras")
@@ -103,27 +94,6 @@ def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
     loss = loaded.evaluate(INPUTS, LABELS, batch_size=64, verbose=0, return_dict=True)["loss"]
     assert loss == pytest.approx(min(history.history["val_loss"]), abs=1e-4)
     assert not any("ponder" in weight.path for weight in model.weights)
-
-
-@pytest.mark.slow
-def test_an_interrupted_fit_is_continued_from_the_backup(fitted: Any) -> None:
-    _, _, folder = fitted
-    again = compiled(make_model(), run_eagerly=True)
-    backup = keras.callbacks.BackupAndRestore(folder / "backup")
-    history = again.fit(INPUTS, LABELS, batch_size=64, epochs=3, callbacks=[backup], verbose=0)
-    assert history.epoch == [2]
-
-
-@pytest.mark.slow
-def test_tensorboard_has_the_ponder_time_and_histograms(fitted: Any) -> None:
-    _, _, folder = fitted
-    tags = set()
-    for part in ("train", "validation"):
-        for path in (folder / "logs" / part).glob("events*"):
-            for event in tf.compat.v1.train.summary_iterator(str(path)):
-                tags |= {value.tag for value in event.summary.value}
-    assert "epoch_encoder_ponder_time" in tags
-    assert any("histogram" in tag for tag in tags)
 
 
 @pytest.fixture

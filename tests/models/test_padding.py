@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
-import requests
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ut_tf
 from tests.conformance.cases import ALIGNED, CASES, SEQUENCES, Case, network
-from tests.serving import toy
-from tests.serving.python_model import served
-from ut_tf import registry
-from ut_tf.bin import trainer
-from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError, marked_in
 from ut_tf.metrics.losses import expected_cross_entropy, smoothed_cross_entropy
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.scoring import log_probabilities
-from ut_tf.serving.export import export_run
-from ut_tf.serving.served_model import ServedModel
 
 MODELS = [case for case in CASES if case.is_model]
 QUICK = {
@@ -79,7 +70,7 @@ def assert_equal(one: np.ndarray, other: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("case", cases())
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=1, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), dtype=st.sampled_from(DTYPES))
 def test_only_the_symbols_count(case: Case, seed: int, dtype: str) -> None:
     model, draw = model_of(case), np.random.default_rng(seed)
@@ -130,7 +121,7 @@ def test_training_takes_padding_anywhere_for_padding_at_the_end() -> None:
         model = halting_model(halting="none")
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile("sgd", loss, run_eagerly=True)
-        history = model.fit({"inputs": ids}, np.array([0, 1, 2]), epochs=2, verbose=0)
+        history = model.fit({"inputs": ids}, np.array([0, 1, 2]), epochs=1, verbose=0)
         losses.append(history.history["loss"])
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
@@ -173,17 +164,14 @@ def test_the_encoder_layer_takes_its_mask() -> None:
     np.testing.assert_array_equal(times[0], moved_times[0].numpy()[mask[0]])
 
 
-def test_an_encoder_layer_in_float64_is_refused() -> None:
-    with pytest.raises(UserError, match="dtype='float64' is no precision of ut-tf"):
-        ut_tf.layers.UniversalTransformerEncoder(hidden_size=8, num_heads=2, dtype="float64")
-
-
 @pytest.mark.usefixtures("eager")
 def test_generation_takes_padding_anywhere() -> None:
     model = Transformer(network(Transformer), SEQUENCES)
     prefixes = (np.array([[5, 6, 0]]), np.array([[0, 5, 6]]))
     written = [
-        model.generate({"inputs": ids[:1], "prefix": prefix}).symbols.numpy()
+        model.generate(
+            {"inputs": ids[:1], "prefix": prefix}, beam_size=1, max_length=4
+        ).symbols.numpy()
         for ids, prefix in zip((BEHIND, FRONT), prefixes, strict=True)
     ]
     np.testing.assert_array_equal(*written)
@@ -252,102 +240,3 @@ def test_targets_of_a_pointer_and_of_classes() -> None:
         assert np.isfinite(log_probabilities(model, {"inputs": inputs, "targets": [beyond - 1]}))
         with pytest.raises(UserError, match=f"row 0 of the targets holds the id {beyond}, "):
             log_probabilities(model, {"inputs": inputs, "targets": [beyond]})
-
-
-@pytest.mark.slow
-def test_targets_of_fit() -> None:
-    model = UniversalTransformer(network(UniversalTransformer, halting="none"), SEQUENCES)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-    model.compile("sgd", loss)
-    targets = TARGETS.numpy()
-    inputs = np.array([[3, 4, 1], [5, 1, 0]])
-    with pytest.raises(Exception) as error:
-        model.fit({"inputs": inputs, "targets": targets}, targets, shuffle=False, verbose=0)
-    told = str(marked_in(error.value) or error.value)
-    assert "row 1 of the targets holds the id 12, " in told
-
-
-USER_CODE = '''
-import tensorflow as tf
-
-from ut_tf import registry
-from ut_tf.data.example_table import ExampleTable
-from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
-
-
-@registry.register_problem("beyond")
-class Beyond(Problem):
-    """The examples of one of its splits have an id that is too large."""
-
-    name = "beyond"
-    selection_metric = ("char_acc", "max")
-
-    def prepare(self, data_dir, tmp_dir):
-        """Nothing."""
-
-    def spec(self, data_dir):
-        return ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
-
-    def examples(self, split, data_dir, seed=0, epoch=0, length=None):
-        ids = tf.fill([8, 4], 5)
-        NAME = ids + 26 if split == "SPLIT" else ids
-        return ExampleTable.from_dataset(
-            tf.data.Dataset.from_tensor_slices({"inputs": ids, "targets": ids, "NAME": NAME})
-        )
-
-    def evaluation_sets(self, lengths=()):
-        return [EvaluationSet("", "test", "greedy")]
-'''
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(("name", "split"), [("inputs", "validation"), ("targets", "train")])
-def test_ids_of_a_problem_of_ones_own(
-    name: str,
-    split: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for known in vars(registry).values():
-        if isinstance(known, registry.Registry):
-            monkeypatch.setattr(known, "_registered", {})
-    folder = tmp_path / f"beyond_in_{split}_{name}"
-    folder.mkdir()
-    (folder / "__init__.py").write_text(USER_CODE.replace("NAME", name).replace("SPLIT", split))
-    sizes = "hidden_size=8,filter_size=8,num_heads=1,num_steps=1,batch_size=64,max_length=16"
-    flags = [f"--usr_dir={folder}", "--problem=beyond", "--hparams_set=ut_algorithmic"]
-    flags += [f"--hparams={sizes}", "--train_steps=1", "--num_gpus=0"]
-    places = [f"--{place}={tmp_path / place}" for place in ("output_dir", "data_dir", "tmp_dir")]
-    assert trainer.main([*flags, *places]) == 1
-    errors = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
-    assert len(errors) == 1
-    assert f"row 0 of the {name} holds the id 31, and the ids of this vocabulary are" in errors[0]
-
-
-class BeyondCodec(toy.QuestionCodec):
-    """One whose ids are too large where a text has a j."""
-
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        ids = super().encode(*texts)["inputs"]
-        return {"inputs": tf.where(ids == toy.VOCABULARY - 1, 31, ids)}
-
-
-class BeyondQuestions(toy.Questions):
-    name = "letters_beyond"
-    codec: ClassVar[type[TextCodec]] = BeyondCodec
-
-
-@pytest.mark.slow
-def test_ids_of_a_served_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {**registry.problems._registered}
-    monkeypatch.setattr(registry.problems, "_registered", known)
-    registry.problems.register("letters_beyond", BeyondQuestions)
-    run = toy.untrained_run(tmp_path, "letters_beyond", "halting=none,num_steps=1")
-    export = export_run(run, tmp_path / "export", signatures=["classify"], warmup=False)
-    rows = [{"story": story, "question": "a"} for story in ("ab", "cj")]
-    with served(ServedModel(export, 1)) as server:
-        body = json.dumps({"signature_name": "classify", "instances": rows})
-        reply = requests.post(f"{server.address}/v1/models/toy:predict", data=body, timeout=9)
-    assert reply.status_code == 400
-    assert "row 1 of the inputs holds the id 31, " in reply.json()["error"]

@@ -19,9 +19,7 @@ from tests.search.models import (
     INPUTS,
     LANGUAGE,
     Table,
-    assert_steps_give_whole_logits,
     random_model,
-    random_transformer,
     unpadded,
 )
 from ut_tf import registry
@@ -32,7 +30,6 @@ from ut_tf.search.contract import DecoderModel
 from ut_tf.search.ensemble import Ensemble, mean_log_probabilities
 from ut_tf.search.greedy import Greedy
 from ut_tf.search.sampling import draw
-from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.strategies import Decoded, decode, greedy_decode, make_strategy
 from ut_tf.symbols import END_ID
 
@@ -160,10 +157,6 @@ CACHE = {
 }
 
 
-def test_a_model_computes_whole_prefixes_unless_it_says_otherwise() -> None:
-    assert not Plain().supports_incremental_decoding
-
-
 def test_hypotheses_take_the_state_of_their_parents() -> None:
     cache = Plain().reorder_cache(CACHE, tf.constant([[1, 1], [0, 0]]))
     np.testing.assert_array_equal(cache["state"][0], [[11.0, 11.0], [20.0, 20.0]])
@@ -216,26 +209,14 @@ def test_sequences_end_one_by_one_and_padding_follows() -> None:
     ]
 
 
-def test_the_bound_cuts_sequences() -> None:
-    assert greedy_decode(Countdown(), {"inputs": tf.constant([[5, 1]])}, 2).numpy().tolist() == [
-        [5, 4]
-    ]
-
-
-def test_a_model_that_cannot_step_is_run_on_prefixes() -> None:
-    model = random_model(halting="global")
-    assert not model.supports_incremental_decoding
-    assert greedy_decode(model, {"inputs": INPUTS}, 4).shape == (3, 4)
-
-
 def test_language_models_take_the_batch_from_what_is_there() -> None:
     for changes in ({"halting": "basic"}, {"halting": "global"}):
         model = random_model(spec=LANGUAGE, **changes)
         written = greedy_decode(
-            model, {"targets": tf.ones([2, 3], tf.int32), "weight": tf.ones([2])}, 4
+            model, {"targets": tf.ones([2, 3], tf.int32), "weight": tf.ones([2])}, 2
         )
-        np.testing.assert_array_equal(written, greedy_decode(model, {"batch_size": 2}, 4))
-        assert written.shape == (2, 4)
+        np.testing.assert_array_equal(written, greedy_decode(model, {"batch_size": 2}, 2))
+        assert written.shape == (2, 2)
 
 
 _ROWS = np.random.default_rng(5).dirichlet(np.ones(6), (3, 6))
@@ -268,37 +249,6 @@ def test_probabilities_not_logits_are_averaged() -> None:
     assert_close(mean_log_probabilities(logits), np.log(softmax.mean(0)), 1e-5)
 
 
-class WholePrefixes:
-    """A model that has no cache."""
-
-    supports_incremental_decoding = False
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __call__(self, features: dict[str, Any], training: bool = False) -> Any:
-        return self.model(features, training=training)
-
-
-@pytest.mark.slow
-def test_families_mix_with_and_without_caches() -> None:
-    halting = random_model(halting="basic", act_max_steps=4, act_halting_bias_init=0.5)
-    models = [halting, random_transformer(seed=6), WholePrefixes(random_model(seed=7))]
-    ensemble = Ensemble(models)
-    assert_steps_give_whole_logits(ensemble, 3)
-    targets = np.array([[3, 4, 1], [8, 1, 0], [2, 2, 2]], np.int32)
-    features = {"inputs": INPUTS, "targets": targets}
-    softmax = np.mean([tf.nn.softmax(model(features, training=False)) for model in models], 0)
-    by_hand = np.where(
-        targets > 0, np.log(np.take_along_axis(softmax, targets[:, :, None], 2)[:, :, 0]), 0.0
-    )
-    assert_close(log_probabilities(ensemble, features), by_hand.sum(1), 1e-4)
-    np.testing.assert_array_equal(
-        greedy_decode(Ensemble([halting] * 2), {"inputs": INPUTS}, 6),
-        greedy_decode(halting, {"inputs": INPUTS}, 6),
-    )
-
-
 def test_text_sets_fields_by_their_types() -> None:
     config = DecodeConfig.from_text("beam_size=2, alpha=0.1,write_beam_scores=true")
     assert config == DecodeConfig(beam_size=2, alpha=0.1, write_beam_scores=True)
@@ -308,12 +258,6 @@ def test_text_sets_fields_by_their_types() -> None:
         config.override("beam_size=3").beam_size == 3
         and config.override("beam_size=3").alpha == 0.1
     )
-
-
-def test_tensor2tensors_return_beams_means_the_whole_beam() -> None:
-    assert DecodeConfig.from_text("return_beams=True,beam_size=6").n_best == 6
-    assert DecodeConfig.from_text("return_beams=true,beam_size=6,n_best=2").n_best == 2
-    assert DecodeConfig.from_text("return_beams=False").n_best == 1
 
 
 def test_all_mistakes_are_named_at_once() -> None:
@@ -343,23 +287,6 @@ def test_all_mistakes_are_named_at_once() -> None:
 def test_what_cannot_be(text: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         DecodeConfig.from_text(text)
-
-
-def test_values_and_names_given_in_python_are_checked_like_texts() -> None:
-    with pytest.raises(UserError) as error:
-        DecodeConfig(alpha=float("nan"), beam_size=2.5, sampling=1, temperature=None)  # type: ignore[arg-type]
-    for part in (
-        "alpha=nan: expected a finite",
-        "beam_size=2.5: expected a whole",
-        "sampling=1: expected true",
-        "temperature=None: expected",
-    ):
-        assert part in str(error.value)
-    assert isinstance(DecodeConfig(alpha=1).alpha, float)
-    with pytest.raises(
-        UserError, match=re.escape("unknown option 'beam_sise' (did you mean beam_size")
-    ):
-        DecodeConfig.from_dict({"beam_sise": 4})
 
 
 def test_auto_is_sampling_greedy_or_beam_as_the_other_options_say() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,9 @@ import pytest
 import tensorflow as tf
 
 from tests.training.toy import toy_run
-from ut_tf.bin import avg_checkpoints
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
-from ut_tf.storage import checkpoints
-from ut_tf.storage import find_checkpoint as finding
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.training.averaging import (
     MOST,
@@ -216,47 +212,3 @@ def test_the_moving_average_is_what_is_restored(run: Run) -> None:
     averages = [tf.Variable(tf.fill(weight.shape, 0.5)) for weight in model.trainable_variables]
     save(run, [8], best_step=8, averages=averages)
     assert weights_of(run, "best") == (8, {0.5})
-
-
-def test_no_such_checkpoint(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"expected best, last, or one of \[1, 2, 6\]"):
-        weights_of(run, "7")
-    with pytest.raises(UserError, match="train first"):
-        weights_of(toy_run(tmp_path / "empty"), "best")
-    assert json.loads((run.output_dir / "config.json").read_text())["problem"] == "toy_copy"
-
-
-def removing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once checkpoints have been chosen, a training saves step 7 and removes the oldest one."""
-    real, store = checkpoints.find_fault, CheckpointStore(run.output_dir)
-
-    def find_fault(directory: Path) -> str | None:
-        fault = real(directory)
-        if directory == store.path(2) and 7 not in store.steps():
-            save(run, [7], best_step=2)
-            shutil.rmtree(directory)
-        return fault
-
-    for module in (checkpoints, finding):
-        monkeypatch.setattr(module, "find_fault", find_fault)
-
-
-def test_the_last_ones_are_chosen_again_when_one_has_gone(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    removing(run, monkeypatch)
-    flags = [f"--output_dir={run.output_dir}", f"--avg_dir={tmp_path / 'mean'}"]
-    assert avg_checkpoints.main([*flags, "--n=2"]) == 0
-    told = capsys.readouterr()
-    assert "the mean of the checkpoints of steps 6, 7" in told.out
-    assert "step-00000002" in told.err and "chosen again" in told.err
-    assert weights_of(Run.load(tmp_path / "mean"), "best") == (7, {6.5})
-
-
-def test_one_that_was_named_and_has_gone_is_told(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removing(run, monkeypatch)
-    with pytest.raises(checkpoints.CheckpointGone, match=r"step-00000002.* has gone"):
-        average_checkpoints(run, [2, 6], tmp_path / "mean")
-    assert not (tmp_path / "mean").exists()

@@ -89,13 +89,11 @@ def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
         train(run)
     assert str(refusal.value).count(". ") == 0
     assert not run.output_dir.exists()
-    # What it advises is accepted; and what has begun goes on.
+    # What it advises is accepted.
     train(
         toy_run(tmp_path / "run", "toy_copy", **{**changes, "curriculum_start": 3}), train_steps=1
     )
     assert "curriculum: lengths up to 3 to begin with" in capsys.readouterr().err.splitlines()
-    assert train(toy_run(tmp_path / "run", "toy_copy", **changes), train_steps=2).step == 2
-    assert "step 1: lengths up to 3" in capsys.readouterr().err.splitlines()
 
 
 def test_a_split_in_pools_is_read_whole_with_a_warning(
@@ -165,8 +163,8 @@ def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
         "gradient_noise": 0.1,
         "warmup_steps": 0,
     }
-    one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 3)
-    two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 3, mirrored(2))
+    one, weights = run_steps(toy_run(tmp_path, batch_size=16, **changes), 2)
+    two, others = run_steps(toy_run(tmp_path, batch_size=8, **changes), 2, mirrored(2))
     assert [(report.right, report.judged) for report in one] == [
         (report.right, report.judged) for report in two
     ]
@@ -191,11 +189,6 @@ def test_noise_follows_from_the_seed_and_vanishes_with_the_faults() -> None:
     assert np.abs(first - deviation(16, 0.4, seed=2)[0]).max() > 0.1
     assert np.abs(first - deviation(17, 0.4)[0]).max() > 0.1
     assert not np.any(deviation(16, 0.0)[0])
-
-
-def test_relaxation_is_the_squared_distance_from_the_mean() -> None:
-    weights = [tf.constant([[1.0, 2.0], [3.0, 2.0]]), tf.constant([[4.0], [0.0]])]
-    assert float(relaxation(weights)) == pytest.approx(2.0 + 8.0)
 
 
 GPU: dict[str, Any] = {

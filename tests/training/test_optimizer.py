@@ -16,8 +16,6 @@ from ut_tf.config.hparams import HParams
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
-from ut_tf.models.neural_gpu.config import NeuralGPUConfig
-from ut_tf.models.neural_gpu.model import NeuralGPU
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.problem_spec import ProblemSpec
@@ -112,31 +110,6 @@ def test_only_kernels_decay() -> None:
     assert decayed == ["kernel"]
 
 
-def test_what_decays_of_a_universal_transformer() -> None:
-    network = UniversalTransformerConfig(
-        hidden_size=8,
-        filter_size=8,
-        num_heads=2,
-        halting="basic",
-        step_encoding="learned",
-        input_start_symbol=True,
-    )
-    model = UniversalTransformer(network, ProblemSpec("facts", "tokens", 7, 5, max_words=3))
-    names = {
-        variable.path.rpartition("/")[2]: is_decayed(variable)
-        for variable in model.trainable_variables
-    }
-    assert {name for name, decays in names.items() if not decays} >= {
-        *("table", "word_masks", "bias", "start_symbol"),
-    }
-    kernels = {
-        variable.path for variable in model.trainable_variables if variable.path.endswith("kernel")
-    }
-    assert {
-        variable.path for variable in model.trainable_variables if is_decayed(variable)
-    } == kernels
-
-
 def test_average_follows_the_weights() -> None:
     variables = weights([1.0])
     optimizer = Optimizer(variables, training(average_decay=0.9), 16)
@@ -184,14 +157,6 @@ def test_the_loss_scale_grows_after_enough_finite_updates(monkeypatch: pytest.Mo
     assert scales == [1.0, 1.0, 2.0, 2.0]
 
 
-def test_the_loss_scale_does_not_change_the_update() -> None:
-    plain, scaled = weights([1.0]), weights([1.0])
-    Optimizer(plain, training(), 16).apply([tf.constant([0.25])])
-    optimizer = Optimizer(scaled, training(loss_scale="dynamic"), 16)
-    optimizer.apply([tf.constant([0.25]) * optimizer.loss_scale])
-    np.testing.assert_allclose(plain[0].numpy(), scaled[0].numpy(), rtol=1e-6)
-
-
 def rate(step: int, hidden_size: int = 64, **values: object) -> float:
     return float(learning_rate(step, TrainingConfig(**values), hidden_size))  # type: ignore[arg-type]
 
@@ -202,11 +167,6 @@ def test_noam_is_tensor2tensors() -> None:
     assert rate(50, **values) == pytest.approx(2.0 / 8.0 * 0.5 * 0.1)
     assert rate(100, **values) == pytest.approx(2.0 / 8.0 * 0.1)
     assert rate(400, **values) == pytest.approx(2.0 / 8.0 * 0.05)
-
-
-def test_noam_peaks_at_the_end_of_the_warm_up() -> None:
-    rates = [rate(step, schedule="noam", warmup_steps=20) for step in range(1, 60)]
-    assert rates.index(max(rates)) == 19
 
 
 def test_constant_warms_up_and_stays() -> None:
@@ -276,25 +236,6 @@ def test_the_puzzles_of_an_update_follow_the_sign_and_others_stay() -> None:
     assert optimizer.first_moments[at].shape == optimizer.second_moments[at].shape == ()
 
 
-def test_all_else_follows_the_optimizer_and_the_schedule_holds_for_both() -> None:
-    gradients = [tf.constant([[1.0, -2.0]]), tf.constant([[3.0, 0.0], [0.0, 0.0]])]
-
-    def updated(**more: Any) -> list[Any]:
-        weights = [
-            keras.Variable([[1.0, 1.0]], name="kernel"),
-            keras.Variable([[1.0, 1.0], [1.0, 1.0]], name="vectors"),
-        ]
-        weights[1]._path = "encoder/memory/vectors"
-        settings = {"learning_rate": 0.1, "schedule": "constant", "warmup_steps": 10, **more}
-        Optimizer(weights, TrainingConfig(loss_scale="none", **settings), 8).apply(gradients)
-        return [weight.numpy() for weight in weights]
-
-    plain, signed = updated(), updated(puzzle_optimizer="signsgd", puzzle_weight_decay=0.0)
-    np.testing.assert_array_equal(plain[0], signed[0])
-    # A tenth of the rate in the first of ten updates of warm-up.
-    np.testing.assert_allclose(signed[1], [[1.0 - 0.001, 1.0], [1.0, 1.0]], rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -316,17 +257,6 @@ def test_singular_values_come_near_one_and_vectors_stay(shape: tuple[int, int]) 
     values = left.T @ found @ right.T
     assert np.abs(values - np.diag(np.diag(values))).max() < 1e-4
     assert np.diag(values).min() > 0.6 and np.diag(values).max() < 1.25
-
-
-@pytest.mark.parametrize("shape", [(8, 24), (24, 8)])
-def test_keras_makes_the_same_of_a_matrix(shape: tuple[int, int]) -> None:
-    matrix = tf.constant(np.random.default_rng(8).normal(size=shape).astype(np.float32))
-    expected = keras.optimizers.Muon().zeropower_via_newtonschulz5(matrix, 5)
-    np.testing.assert_allclose(orthogonalised(matrix), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_matrix_of_zeros_stays_one() -> None:
-    np.testing.assert_array_equal(orthogonalised(tf.zeros([8, 9])), np.zeros([8, 9]))
 
 
 def test_two_steps_in_numpy() -> None:
@@ -362,12 +292,6 @@ def test_each_of_several_sets_steps_as_a_kernel_of_its_own() -> None:
         np.testing.assert_allclose(after[number], expected, rtol=1e-6)
 
 
-def test_a_step_is_about_as_large_as_adams() -> None:
-    gradient = np.random.default_rng(2).normal(size=(64, 256)).astype(np.float32)
-    step, _ = muon_step(tf.constant(gradient), tf.zeros([64, 256]), 0.95)
-    assert 0.15 < float(np.sqrt(np.mean(np.square(step)))) < 0.25
-
-
 def test_what_muon_is_for_in_a_universal_transformer() -> None:
     network = UniversalTransformerConfig(
         hidden_size=8,
@@ -388,15 +312,6 @@ def test_what_muon_is_for_in_a_universal_transformer() -> None:
     of_encoder = {path for path, by_muon in hidden.items() if by_muon and "encoder" in path}
     assert of_encoder == {f"encoder/block/{name}" for name in wanted}
     assert hidden["output_projection/kernel"] is False
-
-
-def test_what_muon_is_for_in_a_neural_gpu() -> None:
-    spec = ProblemSpec("tokens", "tokens", 9, 9, shared_vocab=True)
-    model = NeuralGPU(NeuralGPUConfig(hidden_size=8, source_stretch=1.0), spec)
-    hidden = {
-        weight.path.split("/")[-1] for weight in model.trainable_variables if is_hidden(weight)
-    }
-    assert hidden == {"update_kernel", "reset_kernel", "candidate_kernel"}
 
 
 def _weights() -> list[keras.Variable]:
@@ -422,30 +337,6 @@ def test_kernels_follow_muon_and_the_rest_adam() -> None:
     np.testing.assert_allclose(by_muon[0].numpy(), start - 0.1 * step.numpy(), rtol=1e-5)
     for one, other in zip(by_adam[1:], by_muon[1:], strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
-
-
-def test_decay_reaches_kernels_under_muon() -> None:
-    plain, decayed = _weights(), _weights()
-    gradients = _gradients(plain, 5)
-    Optimizer(plain, training(optimizer="muon"), 16).apply(gradients)
-    start = decayed[0].numpy()
-    Optimizer(decayed, training(optimizer="muon", weight_decay=0.5), 16).apply(gradients)
-    np.testing.assert_allclose(
-        plain[0].numpy() - decayed[0].numpy(), 0.05 * start, rtol=1e-3, atol=1e-6
-    )
-
-
-def test_a_gradient_that_is_not_finite_changes_nothing_under_muon() -> None:
-    variables = _weights()
-    optimizer = Optimizer(variables, training(optimizer="muon", loss_scale="dynamic"), 16)
-    optimizer.apply(_gradients(variables, 6))
-    before = [weight.numpy() for weight in variables] + [optimizer.first_moments[0].numpy()]
-    broken = [gradient * float("nan") for gradient in _gradients(variables, 7)]
-    optimizer.apply(broken)
-    after = [weight.numpy() for weight in variables] + [optimizer.first_moments[0].numpy()]
-    for one, other in zip(before, after, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert float(optimizer.loss_scale) == module.INITIAL_LOSS_SCALE / 2
 
 
 def test_what_muon_cannot_be_is_refused() -> None:

@@ -53,6 +53,7 @@ def test_a_plan_counts_parameters_and_the_products_of_an_update() -> None:
     assert plan.flop == pytest.approx(3 * 2 * BATCH.examples * each, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_an_update_that_would_take_long_is_scaled_from_a_smaller_batch(
     monkeypatch: pytest.MonkeyPatch,
@@ -80,25 +81,21 @@ def flop_of(
 
 
 # Forward steps and steps with gradient, of which each takes twice a forward step's products.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hparams", "forward", "backward"),
     [
         ("train_depth=uniform,train_depth.max=15,backprop_steps=1", 8, 1),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("num_steps=8", 8, 8),
-                ("halting=basic,act_max_steps=8", 8, 8),
-                ("num_steps=8,supervision=each", 8, 8),
-                # n is uniform in 0..7, k in 1..8-n; besides, at alpha below 1, all steps.
-                ("num_steps=8,supervision=progressive,progressive_alpha=0.5", 8 + 6.25, 8 + 2.75),
-                ("num_steps=8,backprop_steps=2", 8, 2),
-                ("num_steps=8,supervision=progressive,progressive_alpha=1.0", 3.5 + 2.75, 2.75),
-                ("train_depth=uniform,train_depth.max=15", 8, 8),
-                ("halting=pondernet,act_max_steps=8", 8, 8),
-                ("num_steps=3,steps_per_position=0.5", 8, 8),
-            )
-        ),
+        ("num_steps=8", 8, 8),
+        ("halting=basic,act_max_steps=8", 8, 8),
+        ("num_steps=8,supervision=each", 8, 8),
+        # n is uniform in 0..7, k in 1..8-n; besides, at alpha below 1, all steps.
+        ("num_steps=8,supervision=progressive,progressive_alpha=0.5", 8 + 6.25, 8 + 2.75),
+        ("num_steps=8,backprop_steps=2", 8, 2),
+        ("num_steps=8,supervision=progressive,progressive_alpha=1.0", 3.5 + 2.75, 2.75),
+        ("train_depth=uniform,train_depth.max=15", 8, 8),
+        ("halting=pondernet,act_max_steps=8", 8, 8),
+        ("num_steps=3,steps_per_position=0.5", 8, 8),
     ],
 )
 def test_an_update_counts_every_step_of_a_loop(
@@ -122,103 +119,11 @@ def test_loops_without_a_bound_are_counted() -> None:
     assert flop("neural_gpu", 20) == pytest.approx(4 * flop("neural_gpu", 10), rel=0.01)
 
 
-@pytest.mark.slow
-def test_the_transition_of_a_step_is_counted_once_for_its_step() -> None:
-    own = f"{SIZES},num_steps=4,supervision=each"
-    of_each_step = flop_of(own, model="conditional_universal_transformer")
-    assert of_each_step == pytest.approx(flop_of(own), rel=1e-6)
-
-
-OWN_PARTS = """
-from ut_tf import registry
-from ut_tf.layers.transition import Transition
-from ut_tf.models.universal_transformer.cells import BasicCell
-
-@registry.register_cell("planned_cell")
-class Cell(BasicCell):
-    def __init__(self, hidden_size, **kwargs):
-        super().__init__(**kwargs)
-        self.rate = self.add_weight(shape=(hidden_size, 7), name="rate")
-
-    def call(self, block_output, state, memory, inputs):
-        return block_output + self.rate[:, 0], memory
-
-@registry.register_transition("planned_transition")
-class Wide(Transition):
-    def __init__(self, hidden_size, filter_size, **kwargs):
-        super().__init__(hidden_size, 2 * filter_size, **kwargs)
-"""
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.slow
-def test_parts_from_the_users_folder_are_planned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "planned_parts").mkdir()
-    (tmp_path / "planned_parts" / "__init__.py").write_text(OWN_PARTS)
-    flags = ["--problem=algorithmic_reverse_decimal40", "--hparams_set=ut_tiny", "--plan"]
-    flags += [f"--output_dir={tmp_path / 'run'}"]
-
-    def counts(hparams: str, *more: str) -> tuple[int, str]:
-        own = (
-            SMALL.replace("filter_size=24", hparams)
-            + ",batch_unit=examples,batch_size=4,max_length=9"
-        )
-        assert trainer.main([*flags, f"--hparams={own}", *more]) == 0
-        _, _, rows = capsys.readouterr().out.partition("parameters")
-        operations = rows.partition("an update")[2].split("FLOP")[0]
-        return int(rows.split()[0].replace(",", "")), operations
-
-    parts = "filter_size=24,recurrence=planned_cell,transition=planned_transition"
-    parameters, operations = counts(parts, f"--usr_dir={tmp_path / 'planned_parts'}")
-    plain, plain_operations = counts("filter_size=48")
-    # A cell in the encoder, one in the decoder; neither has products of matrices.
-    assert parameters == plain + 2 * 16 * 7
-    assert operations == plain_operations
-
-
 def test_a_model_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_free_memory", lambda: 10**6)
     with pytest.raises(UserError, match=r"0\.0 GB: lower `hidden_size`=1024"):
         largest = largest_batch(make_hparams("ut_base").training, SPEC)
         make_plan(make_hparams("ut_base"), SPEC, [largest], largest, tf.distribute.get_strategy())
-
-
-@pytest.mark.usefixtures("eager")
-@pytest.mark.slow
-def test_a_plan_uses_the_data_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measure, measured = plans._measure, []
-
-    def measure_once(*arguments: Any) -> Any:
-        measured.append(measured[0] if measured else measure(*arguments))
-        return measured[-1]
-
-    # What follows is about lengths and vocabularies, of which an update is the same.
-    monkeypatch.setattr(plans, "_measure", measure_once)
-    folders = {"data_dir": tmp_path / "data", "tmp_dir": tmp_path / "downloads"}
-    options = {
-        "problem_args": {"train_questions": 200, "test_questions": 20},
-        "output_dir": tmp_path / "run",
-    }
-    small = "hidden_size=16,filter_size=16,num_steps=2"
-
-    def text(**more: Any) -> str:
-        run = Run.plan("babi_sim", "ut_demo", small, **{**folders, **options, **more})
-        values = SimpleNamespace(train_steps=1000)
-        return plan_text(run, values, tf.distribute.get_strategy())
-
-    before = text()
-    assert "assumed: vocabularies of 180 and 90 symbols" in before
-    assert "1,000 updates" in before and "this machine: " in before
-    run = Run.create("babi_sim", "ut_demo", small, **folders, **options)
-    run.prepare()
-    assert "assumed" not in text()
-    # Where the data are gone, the run's own sizes do.
-    after = text(data_dir=tmp_path / "empty")
-    assert "assumed: every example" in after and "vocabularies" not in after
 
 
 def test_damaged_data_is_not_taken_for_none(

@@ -70,9 +70,7 @@ def test_every_signal_that_ends_saves_a_checkpoint(
 def test_output_that_nobody_reads_ends_training_with_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = toy_run(tmp_path / "whole", train_steps=4)
-    train(whole, log_frequency=1)
-    broken = toy_run(tmp_path / "broken", train_steps=4)
+    broken = toy_run(tmp_path / "broken", train_steps=3)
     reader, writer = os.pipe()
     with os.fdopen(writer, "w", buffering=1) as pipe, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", pipe)
@@ -82,10 +80,8 @@ def test_output_that_nobody_reads_ends_training_with_a_checkpoint(
         os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
     assert (result.step, result.stopped_by) == (2, "signal")
     assert checkpoint_steps(broken.output_dir) == [2]
-    assert train(broken, log_frequency=1).step == 4
-    # Each update is logged once, with the values of a training that was not interrupted.
-    logs = [(run.output_dir / "metrics.jsonl").read_bytes() for run in (whole, broken)]
-    assert [line.count(b'"kind": "train"') for line in logs] == [4, 4]
+    assert train(broken, log_frequency=1).step == 3
+    assert list(losses(broken)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("code", [errno.EPIPE, errno.ECONNRESET, errno.EIO])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import json
 import re
@@ -21,17 +20,14 @@ from tensorboard.plugins.base_plugin import TBContext
 from tensorboard.plugins.hparams import api_pb2, backend_context, metadata
 
 from tests.eager import eager_functions
-from tests.training.toy import ToyClass, ToyCopy, lines, toy_run
+from tests.training.toy import ToyCopy, lines, toy_run
 from ut_tf import registry
 from ut_tf.bin import trainer
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
-from ut_tf.training import trackers
-from ut_tf.training.logs import RunLog
-from ut_tf.training.summaries import WrittenExamples, flat_hparams, trial_name
+from ut_tf.training.summaries import WrittenExamples
 from ut_tf.training.trackers import make_tracker
 from ut_tf.training.trainer import train
 
@@ -46,37 +42,7 @@ class ToyDigits(ToyCopy):
         return DigitCodec("copy", base=5)
 
 
-class ToyAnswers(ToyClass):
-    """The toy problem of classes with a text form."""
-
-    name = "toy_answers"
-
-    def text_codec(self, vocab_dir: Path) -> TextCodec:
-        del vocab_dir
-        return Answers()
-
-
-class Answers(TextCodec):
-    """Symbols are their numbers, classes are "no" and "yes"."""
-
-    def tokens(self, features: dict[str, Any]) -> Any:
-        return tf.where(features["inputs"] > 1, tf.strings.as_string(features["inputs"]), "")
-
-    def decode(self, outputs: Any) -> Any:
-        return tf.gather(["no", "yes"], outputs)
-
-
-class ToyLanguage(ToyDigits):
-    """Digits without inputs."""
-
-    name = "toy_language"
-
-    def spec(self, data_dir: Path) -> ProblemSpec:
-        return dataclasses.replace(super().spec(data_dir), inputs="none")
-
-
-for toy in (ToyDigits, ToyAnswers, ToyLanguage):
-    registry.problems.register(toy.name, toy)
+registry.problems.register(ToyDigits.name, ToyDigits)
 
 
 class Tracked:
@@ -147,20 +113,6 @@ def test_tensorboard_shows_examples_and_the_graph(tmp_path: Path) -> None:
     assert named <= layers
 
 
-def test_tensorboard_shows_ponder_times_over_the_steps(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, 0)
-    log.pondering(1)
-    for step in (5, 10):
-        log.train(step, {"loss": 0.5}, [0.0, 3.0, 7.0])
-    log.pondering(10)
-    log.close()
-    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(tmp_path / "tensorboard")).Reload()
-    (image,) = multiplexer.Tensors(".", "eval/ponder_time_over_steps")
-    width, height, png = image.tensor_proto.string_val
-    assert image.step == 10
-    assert tf.image.decode_png(png).shape[:2] == (int(height), int(width))
-
-
 def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     provider = MultiplexerDataProvider(_multiplexer(trained), str(trained.output_dir))
     context = backend_context.Context(TBContext(data_provider=provider))
@@ -179,20 +131,6 @@ def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     assert session.group_name == str(trained.output_dir)
 
 
-def test_columns_are_those_of_values_that_are_read_and_trials_are_called_by_their_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fixed = toy_run(tmp_path / "runs" / "fixed", model="universal_transformer")
-    halting = toy_run(tmp_path / "halting", model="universal_transformer", halting="basic")
-    idle = {"act_loss_weight", "act_max_steps", "ponder_prior", "curriculum_start"}
-    assert idle.isdisjoint(flat_hparams(fixed))
-    assert flat_hparams(halting)["act_loss_weight"] == 0.01
-    assert {"num_steps", "dropout", "learning_rate", "halting"} <= flat_hparams(fixed).keys()
-    assert trial_name(fixed) == str(tmp_path / "runs" / "fixed")
-    monkeypatch.chdir(tmp_path)
-    assert (trial_name(fixed), trial_name(halting)) == ("runs/fixed", "halting")
-
-
 def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
     trained: Run, tracked: Tracked
 ) -> None:
@@ -208,22 +146,7 @@ def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
     assert tracked.begun[-1]["id"] == "new"
 
 
-@pytest.mark.usefixtures("eager")
-def test_classes_and_texts_without_inputs_are_shown_as_well(tmp_path: Path) -> None:
-    rows = {}
-    for name in ("toy_answers", "toy_language"):
-        run = toy_run(tmp_path / name, name, model="transformer")
-        model, problem = run.make_model(), run.make_problem()
-        _, _, *lines = WrittenExamples(model, problem, run).markdown().splitlines()
-        rows[name] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    for inputs, target, output in rows["toy_answers"]:
-        first, second, *_ = map(int, inputs.split())
-        assert target == ("yes" if first > second else "no")
-        assert output in ("yes", "no")
-    for inputs, target, output in rows["toy_language"]:
-        assert not inputs and target.isdigit() and len(output) <= len(target) + 1
-
-
+@pytest.mark.slow
 def test_mlflow_keeps_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -261,15 +184,3 @@ def test_what_cannot_be_shown_is_refused_before_training(
         in capsys.readouterr().err
     )
     assert not (tmp_path / "x").exists()
-
-
-def test_a_tracker_that_cannot_begin_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begin(_run: Run) -> None:
-        raise ConnectionError("no route\nto the host")
-
-    monkeypatch.setitem(trackers._TRACKERS, "json", begin)
-    message = r"`tracker`=json cannot begin \(ConnectionError: no route to the host\): check"
-    with pytest.raises(UserError, match=message):
-        make_tracker("json", toy_run(tmp_path / "run"))

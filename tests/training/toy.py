@@ -167,10 +167,9 @@ class ToyModel(keras.Model, TrainableModel):  # type: ignore[misc]
         self.dropout = keras.layers.Dropout(network.dropout)
         self.head = keras.layers.Dense(spec.target_vocab_size)
         self.halting = keras.layers.Dense(1, activation="sigmoid", dtype="float32")
-        self(
-            {"inputs": tf.zeros([1, 2], tf.int32), "targets": tf.zeros([1, 2], tf.int32)},
-            return_details=True,
-        )
+        for part in (self.embedding, self.halting, self.head):
+            part.build([None, network.hidden_size])
+        self.built = True
 
     @property
     def ponder_weight(self) -> float | None:

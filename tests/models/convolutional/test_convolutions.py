@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from ut_tf.layers.stretch import stretched
-from ut_tf.models.convolutional.convolution import Convolution, gated
+from ut_tf.models.convolutional.convolution import Convolution
 from ut_tf.models.convolutional.dilated_block import DilatedBlock
 from ut_tf.models.convolutional.dilated_convolutions import (
     DilatedDecoder,
     DilatedEncoder,
-    dilation_of,
 )
 from ut_tf.models.convolutional.gated_block import GatedBlock
 from ut_tf.models.convolutional.gated_convolutions import GatedDecoder, divided_gradient
@@ -66,13 +63,6 @@ def test_one_position_at_a_time(dilation: int) -> None:
     for position in range(9):
         y, earlier = convolution.step(x[:, position : position + 1], weights, earlier)
         assert_close(y[:, 0], whole[:, position], 1e-5)
-
-
-def test_the_initial_kernels_keep_the_variance_through_gates() -> None:
-    keras.utils.set_random_seed(0)
-    x = 0.1 * tf.random.stateless_normal([8, 50, 64], [1, 2])
-    y = gated(Convolution(128, 3, gain=4.0)(x))
-    assert float(tf.math.reduce_variance(y)) == pytest.approx(0.01, rel=0.1)
 
 
 def test_learned_positions_beyond_the_last_share_it() -> None:
@@ -128,11 +118,6 @@ def test_what_convs2s_reads_of_the_inputs() -> None:
     assert_close(tape.gradient(total, z), 0.25 * np.ones([1, 5, 2]), 1e-6)
 
 
-def test_dilations_double_up_to_the_largest_and_begin_again() -> None:
-    assert [dilation_of(number, 4) for number in range(7)] == [1, 2, 4, 1, 2, 4, 1]
-    assert [dilation_of(number, 1) for number in range(3)] == [1, 1, 1]
-
-
 def test_a_residual_block_by_hand() -> None:
     """Width 4 within 2: every norm makes -1 and 1 of two unequal numbers, of which the ReLU leaves
     the greater.
@@ -166,11 +151,6 @@ def test_the_representation_is_as_long_as_the_stretched_source() -> None:
         [True] * 3 + [False] * 3,
         [True] * 6,
     ]
-
-
-def test_stretching_is_exact() -> None:
-    lengths = np.arange(500)
-    assert stretched(lengths, 1.2).numpy().tolist() == [-(-6 * length // 5) for length in lengths]
 
 
 @pytest.mark.parametrize("length", [2, 4])

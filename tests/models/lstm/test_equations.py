@@ -43,15 +43,6 @@ def softmax(scores: Any) -> Any:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def test_the_gates_by_hand() -> None:
-    """Input gate 3/4, forget gate 1/2, new value 1/2, output gate 1/4."""
-    logits = np.array([math.log(3), 0.0, math.atanh(0.5), -math.log(3)], np.float32)
-    weights = {"kernel": tf.constant([logits / 4, logits]), "bias": tf.constant(logits / 4)}
-    h, c = lstm_step(tf.constant([[1.0]]), (tf.constant([[0.5]]), tf.constant([[2.0]])), weights)
-    assert float(c[0, 0]) == pytest.approx(0.5 * 2 + 0.75 * 0.5)
-    assert float(h[0, 0]) == pytest.approx(0.25 * math.tanh(1.375))
-
-
 def test_a_step_is_that_of_keras_cell() -> None:
     cell = keras.layers.LSTMCell(WIDTH, bias_initializer="normal")
     cell.build((None, 3))
@@ -204,22 +195,3 @@ def test_bahdanau_s_additive_score() -> None:
     )
     assert_close(weights, [[[0.25, 0.75, 0.0]]], 1e-5)
     assert_close(contexts[0, 0], 0.25 * states[0] + 0.75 * states[1], 1e-5)
-
-
-@pytest.mark.parametrize("kind", [LuongAttention, BahdanauAttention])
-def test_queries_are_answered_each_for_itself(kind: Any) -> None:
-    layer, draws = built(kind), np.random.default_rng(0)
-    queries, states, keep = (
-        draws.normal(size=(3, 4, 2)),
-        draws.normal(size=(3, 5, 2)),
-        np.ones((3, 5)),
-    )
-    together, _ = layer(
-        tf.constant(queries, tf.float32),
-        tf.constant(states, tf.float32),
-        tf.constant(keep, tf.float32),
-    )
-    alone, _ = layer(
-        *(tf.constant(one, tf.float32) for one in (queries[1:2, 2:3], states[1:2], keep[1:2]))
-    )
-    assert_close(together[1, 2], alone[0, 0], 1e-6)

@@ -187,8 +187,3 @@ def test_what_it_has_no_weights_for_is_refused(change: dict[str, Any], mistake: 
         MemN2N(MemN2NConfig(**SMALL, **change), FACTS)
     with pytest.raises(UserError, match=mistake):
         HParams(model="memn2n").change(**SMALL, **change).resolve()
-
-
-def test_it_writes_nothing() -> None:
-    with pytest.raises(UserError, match="writes no sequence"):
-        made().generate({"inputs": STORIES})

@@ -16,19 +16,15 @@ from ut_tf.errors import UserError
 from ut_tf.layers.attention_weights import padding_bias
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
-from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.memory_transformer.config import MemoryTransformerConfig
 from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack, MemoryVectors
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.parts_from_config import make_layer_stack
-from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.search.config import DecodeConfig
-from ut_tf.search.strategies import decode
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -51,11 +47,6 @@ def stack_of(kind: Any, **changes: Any) -> Any:
     for weight in stack.trainable_variables:
         weight.assign(weight + 0.3 * generator.standard_normal(weight.shape))
     return stack
-
-
-def signal_of(states: np.ndarray) -> Any:
-    positions = np.arange(1, states.shape[1] + 1, dtype=np.float32)[None]
-    return paper_sinusoid(tf.constant(positions), 8)
 
 
 def run(
@@ -121,24 +112,6 @@ def test_a_memory_stack_is_a_transformer_over_memory_and_symbols() -> None:
     assert_close(run(stack, states, mask)[0], expected, 1e-5)
 
 
-def test_memory_leaves_positions_alone() -> None:
-    """With attention that gives nothing, symbols are what they are in a Transformer: their
-    positions are the same.
-    """
-    stack, plain = stack_of(MemoryStack), make_layer_stack(MemoryTransformerConfig(**SMALL), 2)
-    plain.build((None, None, 8))
-    plain.set_weights(stack.stack.get_weights())
-    for block in (*stack.stack.blocks, *plain.blocks):
-        block.self_attention.output_transform.kernel.assign(tf.zeros([8, 8]))
-    states, mask = (
-        np.random.default_rng(2).normal(size=(2, 4, 8)).astype(np.float32),
-        np.ones([2, 4], np.float32),
-    )
-    signal = signal_of(states)
-    expected, _ = run(plain, states, mask, signal)
-    assert_close(run(stack, states, mask, signal)[0][:, 3:], expected, 1e-5)
-
-
 @pytest.mark.parametrize(
     ("size", "expected"), [(0, [0, 1, 2]), (2, [0, 1]), (7, [0, 1, 2, 0, 1, 2, 0])]
 )
@@ -149,7 +122,9 @@ def test_memory_of_another_size_repeats_its_vectors(size: int, expected: list[in
     np.testing.assert_array_equal(memory(batch_size=1, training=True)[0], memory.vectors.numpy())
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "kind", [MemTransformer, pytest.param(MemBottleneckTransformer, marks=pytest.mark.slow)]
+)
 def test_a_model_can_be_used_with_another_memory_than_it_was_trained_with(kind: Any) -> None:
     trained, used = (
         random_model(
@@ -230,57 +205,6 @@ def test_symbols_of_a_language_model_see_memory_and_earlier_symbols() -> None:
     assert (weights[:, :, :, 3:, :3].numpy() > 0).all() and float(
         tf.reduce_max(weights[:, :, :, :3, 3:])
     ) == 0.0
-
-
-LANGUAGES: dict[str, tuple[dict[str, Any], int]] = {
-    # Outputs go beyond the first room for positions, so that more has to be made.
-    "more memory, sepconv": ({"eval_memory_size": 5, "transition": "sepconv", "norm": "pre"}, 18),
-    "rotary, relative": (
-        {
-            "position": "rotary",
-            "relative_bias": 2,
-            "attention_scale": "log_length",
-            "attention_scale_length": 3,
-        },
-        5,
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("changes", "length"), LANGUAGES.values(), ids=LANGUAGES)
-@pytest.mark.usefixtures("eager")
-def test_a_language_model_decodes_with_its_memory_as_it_computes_whole_prefixes(
-    changes: dict[str, Any], length: int
-) -> None:
-    model = random_model(MemTransformer, LANGUAGE, **{**SMALL, **changes})
-    config = DecodeConfig(beam_size=2, n_best=2, min_length=length, max_length=length + 2)
-    prefixes = np.array([[4, 5, 0], [6, 0, 0], [0, 0, 0]], np.int32)
-    signature = [{"prefix": tf.TensorSpec([None, None], tf.int32)}]
-    cached, anew = (
-        tf.function(
-            lambda given, way=way: decode(model, given, config, incremental=way),
-            input_signature=signature,
-            autograph=False,
-        )({"prefix": prefixes})
-        for way in (True, False)
-    )
-    np.testing.assert_array_equal(cached.symbols, anew.symbols)
-    assert_close(cached.scores, anew.scores, 1e-4)
-    assert len({tuple(row) for row in cached.symbols.numpy().reshape(6, -1)}) >= 2, (
-        "all alike would prove nothing"
-    )
-
-
-def test_the_number_of_weights_is_a_transformer_s_and_the_memory_s() -> None:
-    plain = Transformer(TransformerConfig(**PLAIN), SEQUENCES)
-    assert (
-        MemTransformer(MemoryTransformerConfig(**SMALL), SEQUENCES).count_params()
-        == plain.count_params() + 3 * 8
-    )
-    d, f = 8, 12
-    half = 4 * d * d + 2 * d * f + f + d + 2 * 2 * d
-    assert stack_of(BottleneckStack).count_params() == 3 * d + 2 * 2 * half
 
 
 def test_a_bottleneck_is_no_language_model() -> None:

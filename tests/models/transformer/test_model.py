@@ -50,19 +50,3 @@ def test_tied_layers_are_a_recurrence() -> None:
             block.set_weights(recurrence.block.get_weights())
     layers.target_embedding.set_weights(recurrent.target_embedding.get_weights())
     assert_close(layers(features()), recurrent(features()), 1e-5)
-
-
-def test_every_layer_has_weights_of_its_own() -> None:
-    d, f = 16, 32
-    encoder = 4 * d * d + 2 * d * f + f + d + 2 * 2 * d
-    decoder = 8 * d * d + 2 * d * f + f + d + 3 * 2 * d
-    model = Transformer(TransformerConfig(**SMALL, num_layers=4), SEQUENCES)
-    assert model.count_params() == 12 * d + 4 * (encoder + decoder)
-
-
-def test_attention_is_given_per_layer() -> None:
-    _, details = Transformer(TransformerConfig(**SMALL, num_layers=3), SEQUENCES)(
-        features(), return_attention=True
-    )
-    assert details.encoder.attention_weights.shape == (3, 3, 2, 6, 6)
-    assert details.decoder.memory_attention_weights.shape == (3, 3, 2, 5, 6)

@@ -170,18 +170,6 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
     assert_close(details.attention_weights, weights, 1e-6)
 
 
-def test_attention_of_every_layer_is_recorded_in_a_loop() -> None:
-    recurrence = _randomized(
-        make_recurrence(Config(**SMALL, recurrence_layers=2, halting="basic", act_max_steps=3))
-    )
-    seen: list[Any] = []
-    _, details = _called(
-        recurrence, tf.constant(INPUT), return_attention=True, observer=seen.append
-    )
-    assert details.attention_weights.shape == (6, 2, 2, 3, 3)
-    assert_close(details.attention_weights[:2], seen[0].attention_weights, 1e-6)
-
-
 @pytest.mark.parametrize("recurrence_layers", [1, 2])
 def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None:
     """A halting unit that never halts goes through as many steps as a fixed depth has, in a loop
@@ -268,16 +256,6 @@ def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> No
     assert np.abs(both(x[:, :3]) - both(x)[:, :3]).max() > 1e-3
 
 
-def test_a_recurrent_layer_s_kernels_begin_as_kernel_init_says() -> None:
-    """Of 8 inputs and 24 outputs: uniform up to (6 / 32)^½, or with variance 1/8 up to (3
-    / 8)^½.
-    """
-    for name, low, high in (("glorot", 0.36, 0.434), ("unit_scaling", 0.5, 0.613)):
-        layer = RecurrentLayer(8, "gru", causal=True, kernel_init=name)
-        layer.build((None, None, 8))
-        assert low < np.abs(layer.rnn.cell.kernel).max() < high
-
-
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
     network = ConditionalUniversalTransformerConfig(**SMALL_MODEL, num_steps=3)
     shared, own = (
@@ -316,15 +294,3 @@ def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() 
 def test_what_does_not_go_together_is_refused(model: str, text: str, expected: str) -> None:
     with pytest.raises(UserError, match=expected):
         HParams(model=model).override(text).resolve()
-
-
-def test_models_refuse_it_too() -> None:
-    with pytest.raises(UserError, match="a transition for each step cannot do"):
-        ConditionalUniversalTransformerConfig(**SMALL_MODEL, steps_per_position=0.5)
-    with pytest.raises(UserError, match="recurrence=lstm takes the transition's place"):
-        ConditionalUniversalTransformerConfig(**SMALL_MODEL, recurrence="lstm")
-    plain = UniversalTransformerConfig(**SMALL_MODEL)
-    with pytest.raises(UserError, match="configured by a ConditionalUniversalTransformerConfig"):
-        ConditionalUniversalTransformer(plain, SEQUENCES)
-    with pytest.raises(UserError, match="configured by a TransformerConfig"):
-        Transformer(plain, SEQUENCES)  # type: ignore[arg-type]

@@ -47,14 +47,6 @@ def test_attention_is_given_per_step_and_head() -> None:
     assert_close(tf.reduce_sum(details.decoder.memory_attention_weights, -1), 1.0, 1e-5)
 
 
-def test_a_shared_embedding_is_one_variable() -> None:
-    shared = UniversalTransformer(UniversalTransformerConfig(**SMALL), SEQUENCES)
-    apart = UniversalTransformer(
-        UniversalTransformerConfig(**SMALL, shared_embedding=False), SEQUENCES
-    )
-    assert apart.count_params() - shared.count_params() == 2 * 12 * 16
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -77,13 +69,6 @@ def test_blocks_without_attention_have_no_weights_of_it_and_see_other_positions(
     changed = inputs.copy()
     changed[:, 0] = 13 - changed[:, 0]
     assert np.abs(model({"inputs": changed}) - answers)[:, 1].max() > 1e-4
-
-
-def test_nothing_to_read_is_an_error() -> None:
-    with pytest.raises(UserError, match="nothing to read"):
-        UniversalTransformer(
-            UniversalTransformerConfig(**SMALL), ProblemSpec("none", "class", 0, 2)
-        )
 
 
 @pytest.mark.parametrize("inputs", ["tokens", "none"])
@@ -137,15 +122,6 @@ def test_an_exported_call_takes_the_puzzles(tmp_path: Path) -> None:
     assert float(tf.reduce_max(tf.abs(model(features) - model({"inputs": INPUTS})))) > 1e-2
     with pytest.raises(TypeError, match="puzzles"):
         loaded.serve({"inputs": tf.constant(INPUTS)})
-
-
-@pytest.mark.slow
-def test_one_puzzle_for_all_needs_no_number(tmp_path: Path) -> None:
-    model = random_model(spec=ALIGNED, **{**PUZZLES, "num_puzzles": 1})
-    model.export(str(tmp_path), verbose=False)
-    features = {"inputs": tf.constant(INPUTS)}
-    loaded = tf.saved_model.load(str(tmp_path))
-    assert_close(loaded.serve(features), model(features), 3e-5)
 
 
 @pytest.fixture

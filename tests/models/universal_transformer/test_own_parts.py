@@ -15,15 +15,12 @@ import tensorflow as tf
 from tests.close import assert_close
 from tests.search.models import INPUTS, random_model
 from ut_tf import registry
-from ut_tf.config.hparams import HParams
 from ut_tf.errors import UserError
-from ut_tf.layers import UniversalTransformerEncoder
 from ut_tf.layers.linear import Linear
 from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.transition import TransitionFunction
-from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.universal_transformer.catalogue import HALTING_FORMS
-from ut_tf.models.universal_transformer.cells import BasicCell, HighwayCell
+from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.halting.adaptive_computation_time import Basic
 from ut_tf.models.universal_transformer.halting.fixed_depth import FixedDepth
@@ -144,13 +141,8 @@ def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> Non
     assert len(model.losses) == 1
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        "recurrence",
-        *(pytest.param(x, marks=pytest.mark.slow) for x in OWN if x != "recurrence"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("field", OWN)
 def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], field: str) -> None:
     changes: dict[str, Any] = {"halting": "basic", "act_max_steps": 3, field: own_names[field]}
     check_decoding(random_model(**changes))
@@ -180,23 +172,6 @@ def check_decoding(model: Any) -> None:
         # Padded targets pay nothing and halt at once in the whole sequence.
         counted = TARGETS[:, index] > 0
         assert_close(logits[counted], whole[:, index][counted], 3e-5)
-
-
-@pytest.mark.slow
-def test_an_own_cell_s_memory_goes_with_a_depth_per_example(own_names: dict[str, str]) -> None:
-    model = random_model(recurrence=own_names["recurrence"], steps_per_position=1.0)
-    together, details = model({"inputs": INPUTS, "targets": TARGETS}, return_details=True)
-    depths = np.asarray(details.encoder.ponder_times).max(1)
-    assert len(set(depths.tolist())) > 1
-    shortest = {"inputs": INPUTS[1:2, :3], "targets": TARGETS[1:2]}
-    assert_close(together[1], model(shortest)[0], 3e-5)
-
-
-def test_own_parts_may_read_the_fields_of_built_in_ones(own_names: dict[str, str]) -> None:
-    hparams = HParams().change(**own_names)
-    changes = "transform_bias_init=-2.0,lstm_forget_bias=0.5,ponder_prior=0.3,learned_positions=700"
-    assert hparams.override(changes).without_effect(changes) == []
-    assert len(HParams().override(changes).without_effect(changes)) == 4
 
 
 def test_the_configuration_asks_an_own_form_whether_it_is_dynamic(
@@ -232,44 +207,3 @@ def test_the_catalogue_says_of_halting_forms_what_their_classes_say(name: str) -
         assert registry.halting_forms.attribute(name, attribute, default) == getattr(
             form, attribute
         )
-
-
-def test_parameters_of_base_classes_are_filled_in_too() -> None:
-    class Warm(HighwayCell):
-        def __init__(self, norm_epsilon: float, **kwargs: Any) -> None:
-            super().__init__(norm_epsilon=norm_epsilon, **kwargs)
-            self.epsilon = norm_epsilon
-
-    config = Config(hidden_size=6, num_heads=2, transform_bias_init=-3.0, norm_epsilon=0.5)
-    cell = make_part(Warm, config, name="cell", causal=True)
-    assert (cell.epsilon, cell.transform_bias_init, cell.name) == (0.5, -3.0, "cell")
-
-
-class Projecting(BasicCell):
-    """The block reads a projection of the state and of the inputs."""
-
-    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.inject = Linear(hidden_size, False, name="inject", dtype=self.dtype_policy)
-
-    def block_input(self, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
-        del step
-        return self.inject(tf.concat([state, inputs], -1)), memory
-
-
-class Built(Projecting):
-    def build(self, input_shape: Any) -> None:
-        self.inject.build((*input_shape[:-1], 2 * input_shape[-1]))
-
-
-def test_layers_of_a_cell_are_built_by_its_own_build_or_their_lack_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, cell in (("projecting", Projecting), ("built", Built)):
-        monkeypatch.setitem(registry.cells._registered, name, (cell, "here"))
-    network = {"hidden_size": 8, "num_heads": 2, "filter_size": 8, "num_steps": 2}
-    layer = UniversalTransformerEncoder(**network, recurrence="built")
-    assert layer(tf.ones([1, 3, 8])).shape == (1, 3, 8)
-    assert len(layer.stack.cell.trainable_variables) == 1
-    with pytest.raises(UserError, match=r"Projecting has the layer 'inject', which is not built"):
-        UniversalTransformerEncoder(**network, recurrence="projecting")(tf.ones([1, 3, 8]))

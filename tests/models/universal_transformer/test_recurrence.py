@@ -163,11 +163,6 @@ def test_the_steps_of_a_training_graph_are_traced_once() -> None:
     tf.nest.map_structure(lambda *pair: assert_close(*pair, 1e-4), graph(inputs), (loss, expected))
 
 
-def test_global_halting_takes_a_batch_of_one() -> None:
-    _, details = called(made(halting="global"), states(1, 4, 8), tf.ones([1, 4]))
-    assert len(set(details.ponder_times.numpy().ravel().tolist())) == 1
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_the_ponder_cost_reaches_the_halting_unit(form: str) -> None:
     recurrence = made(halting=form, act_max_steps=8)
