@@ -65,7 +65,9 @@ class StoredRun:
     def evaluations(self) -> list[str]:
         """The commands that measure its figures."""
         commands = (record.evaluation for record in self.records)
-        return [text for text in dict.fromkeys(commands) if text and _is_ours(text)]
+        return [
+            text for text in dict.fromkeys(commands) if text.startswith("ut-eval --output_dir=")
+        ]
 
     @property
     def folder(self) -> Path:
@@ -97,10 +99,6 @@ def _own_name(record: ResultRecord, shared: Mapping[str, int]) -> str:
 
 def _digest(record: ResultRecord) -> str:
     return hashlib.sha256(repr(record.run_key).encode()).hexdigest()[:8]
-
-
-def _is_ours(command: str) -> bool:
-    return command.startswith("ut-eval --output_dir=")
 
 
 def _is_trainable(record: ResultRecord) -> bool:

@@ -172,7 +172,7 @@ class ClassifyFiles(OwnFiles):
         }
         classes = _classes(splits["train"], self._labelled["train"].files)
         more = ", ..." if len(classes) > _SHOWN_CLASSES else ""
-        _tell(f"{len(classes)} classes: {', '.join(classes[:_SHOWN_CLASSES])}{more}")
+        report(f"{len(classes)} classes: {', '.join(classes[:_SHOWN_CLASSES])}{more}")
         for split in splits.keys() - {"train"}:
             _check_labels(splits[split], classes)
         if "validation" not in splits:
@@ -278,14 +278,10 @@ def _held_out(
         if number not in chosen and key(example.text) not in texts
     ]
     if like := len(examples) - len(train) - len(validation):
-        _tell(f"{counted(like, 'training text')} left out, since the same texts are in validation")
+        report(f"{counted(like, 'training text')} left out, since the same texts are in validation")
     if not train or not validation:
         raise UserError(
             f"{counted(len(examples), 'text')} leave none to hold out for validation: give more, or"
             " files for validation (`dev_source_files`)."
         )
     return train, validation
-
-
-def _tell(line: str) -> None:
-    report(line)

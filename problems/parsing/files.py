@@ -120,7 +120,7 @@ def split_treebank(path: Path) -> TreeSplits:
         note = ""
         own: tuple[str, ...] = ()
     else:
-        parts = _by_files(path, sorted(by_file, key=_file_number))
+        parts = _by_files(path, sorted(by_file, key=lambda name: (_place(name).name, name)))
         note, own = f"other trees: {path.name}, divided by files", ("validation", "test")
     splits = {
         split: [tree for name in names for tree in by_file[name]] for split, names in parts.items()
@@ -202,13 +202,6 @@ def _report(path: Path, splits: dict[str, list[Tree]]) -> str:
         f"trees of {path}: {len(splits['train'])} for training, {len(splits['validation'])} for"
         f" validation, {len(splits['test'])} for the test"
     )
-
-
-def _file_number(name: str) -> tuple[str, str]:
-    """The key that files are ordered by: their own name first, so that folders within an archive
-    change nothing.
-    """
-    return _place(name).name, name
 
 
 def _place(name: str) -> PurePosixPath:

@@ -74,7 +74,9 @@ def board_steps(example: Mapping[str, Any]) -> BoardSteps:
             "an animation shows a board that is filled step by step: this example has none; use a"
             " run of a problem with boards, such as sudoku_4x4."
         )
-    answers = [[_text(step[cell]) for cell in cells] for step in predictions]
+    answers = [
+        [step[cell][0]["text"] if step[cell] else "" for cell in cells] for step in predictions
+    ]
     positions = [part["positions"][cell] for cell in cells]
     times = [round(position["ponder_time"]) for position in positions]
     target = "".join((example["target"] or "").split())
@@ -93,10 +95,6 @@ def board_steps(example: Mapping[str, Any]) -> BoardSteps:
         target,
         None if None in rounds else rounds,
     )
-
-
-def _text(choices: Sequence[Mapping[str, Any]]) -> str:
-    return choices[0]["text"] if choices else ""
 
 
 def _given(texts: Sequence[str], target: str) -> list[str]:

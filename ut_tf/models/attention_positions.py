@@ -2,6 +2,7 @@
 queries and keys, and the scale of logits.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -29,6 +30,7 @@ class InputPositions(NamedTuple):
     steps: Any
 
 
+@dataclass(frozen=True, eq=False)
 class AttentionPositions:
     """Positions on both sides of an attention model.
 
@@ -39,13 +41,10 @@ class AttentionPositions:
       leaf_symbol: of the targets, for those that have the positions of leaves.
     """
 
-    def __init__(
-        self, network: Any, positions: Positions, encoding: PositionEncoding, leaf_symbol: int = 0
-    ) -> None:
-        self.network = network
-        self.positions = positions
-        self.encoding = encoding
-        self.leaf_symbol = leaf_symbol
+    network: Any
+    positions: Positions
+    encoding: PositionEncoding
+    leaf_symbol: int = 0
 
     @property
     def counts_leaves(self) -> bool:

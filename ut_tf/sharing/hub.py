@@ -38,7 +38,11 @@ def download(place: str) -> Path:
     hub = _hub()
     with _readable_errors(place, "downloaded"):
         info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
-    names = [_checked(place, file) for file in info.siblings or () if _wanted(file.rfilename)]
+    names = [
+        _checked(place, file)
+        for file in info.siblings or ()
+        if belongs(file.rfilename) and _PLAIN.fullmatch(file.rfilename)
+    ]
     with _readable_errors(place, "downloaded"):
         return Path(hub.snapshot_download(repository, revision=info.sha, allow_patterns=names))
 
@@ -89,10 +93,6 @@ def _parsed(place: str) -> tuple[str, str | None]:
 
 def _hub() -> Any:
     return imported("huggingface_hub", "models on the Hugging Face hub need")
-
-
-def _wanted(name: str) -> bool:
-    return belongs(name) and _PLAIN.fullmatch(name) is not None
 
 
 def _checked(place: str, file: Any) -> str:

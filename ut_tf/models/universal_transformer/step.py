@@ -12,6 +12,7 @@ halted, ``position_loop.py`` over one new position. ``depth.py`` says how often.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -62,6 +63,7 @@ def of_rows(rows: Any, chosen: Any, others: Any) -> Any:
     return tf.nest.map_structure(choose, chosen, others)
 
 
+@dataclass(eq=False)
 class RecurrentStep:
     """The step of a recurrence. Keras does not track it: its parts belong to the ``Recurrence``.
 
@@ -78,24 +80,14 @@ class RecurrentStep:
       feedback: makes what is added to a state before the next step; None: nothing.
     """
 
-    def __init__(
-        self,
-        cell: BasicCell,
-        coordinates: Coordinates,
-        block: BlockLike,
-        injection: InputInjection | None = None,
-        initial_state: InitialState | None = None,
-        outer_norm: Any = None,
-        state_update: float = 1.0,
-    ) -> None:
-        self.cell = cell
-        self.coordinates = coordinates
-        self.block = block
-        self.injection = injection
-        self.initial_state = initial_state
-        self.outer_norm = outer_norm
-        self.state_update = state_update
-        self.feedback: Callable[[Any], Any] | None = None
+    cell: BasicCell
+    coordinates: Coordinates
+    block: BlockLike
+    injection: InputInjection | None = None
+    initial_state: InitialState | None = None
+    outer_norm: Any = None
+    state_update: float = 1.0
+    feedback: Callable[[Any], Any] | None = field(default=None, init=False)
 
     @property
     def layers(self) -> list[Any]:
