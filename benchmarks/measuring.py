@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ut_tf.config.processor import speed_flags
@@ -185,16 +187,9 @@ def add_flags(parser: argparse.ArgumentParser, intra_op_threads: int | None = No
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as aligned lines below their names; the first column stands to the left."""
     names = list(rows[0])
-    lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-        for line in lines
-    )
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(value)
+    cells = [[row.get(name) for name in names] for row in rows]
+    sides = ["left", *["right"] * (len(names) - 1)]
+    return tabulate(cells, names, tablefmt="plain", disable_numparse=True, colalign=sides)
 
 
 def report(
