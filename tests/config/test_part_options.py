@@ -10,7 +10,6 @@ import pytest
 
 from tests.stub_problems import create_run, register_stubs
 from ut_tf import registry
-from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.config.fields import option
 from ut_tf.config.hparams import HParams, converted, differences, going_on
 from ut_tf.errors import UserError
@@ -179,15 +178,6 @@ def test_another_model_takes_over_the_options_of_its_parts() -> None:
     assert conditional.network.part_options["halting.first"] == 3 and not dropped
     with pytest.raises(UserError, match="has no halting=patient"):
         converted(HParams().override(PATIENT), "transformer")
-
-
-def test_options_are_in_the_help() -> None:
-    for pattern in ("halting.first", "first"):
-        page = " ".join(registry_page(pattern).split())
-        assert "halting.first the first step at which a position may halt; whole number;" in page
-        assert "default: 2; only with halting=patient; of conditional_universal" in page
-    assert "options: halting.first, halting.rates" in registry_page("patient")
-    assert "options: eval_exit.window" in registry_page("exit")
 
 
 def test_options_that_cannot_be_set_are_refused_at_registration() -> None:

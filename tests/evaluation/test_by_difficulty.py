@@ -115,6 +115,7 @@ def test_steps_and_answers_are_the_models(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.oracle, batch["position_difficulty"][judged])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_the_command_prints_and_keeps_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

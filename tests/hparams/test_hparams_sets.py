@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 import yaml
 
 from ut_tf import registry
-from ut_tf.bin.training_plan import plan_text
 from ut_tf.config.hparams import HParams, differences
 from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams, make_model
@@ -19,7 +17,6 @@ from ut_tf.hparams.catalogue import HPARAMS_SETS, TENSOR2TENSOR
 from ut_tf.models.graph_flop import graph_flop
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.catalogue import PROBLEMS
-from ut_tf.run import Run
 from ut_tf.training.plan import BatchShape, RandomTraining
 
 UNAVAILABLE = {
@@ -267,13 +264,3 @@ def test_updates_of_the_partner_of_equal_flop_have_as_many_reasoning_sets(name: 
         return graph_flop(*trained.graph(BatchShape(2, REASONING_SETS[name][1], 0)))
 
     assert flop(f"{name}_equal_flop") == pytest.approx(flop(name), rel=0.1)
-
-
-@pytest.mark.slow
-def test_trm_in_its_own_size_is_planned_without_its_data() -> None:
-    run = Run.plan("puzzle_folder", "ut_trm_sudoku9", "batch_size=1")
-    text = plan_text(run, SimpleNamespace(train_steps=None), tf.distribute.get_strategy())
-    # The paper says 5 million with mlp_t.
-    parameters = int(text.split("parameters")[1].split()[0].replace(",", ""))
-    assert 4.9e6 < parameters < 5.2e6
-    assert "vocabularies of 13 and 13 symbols" in text and "65,104 updates" in text

@@ -149,6 +149,7 @@ def test_texts_are_answered_as_the_translator_answers_them(tmp_path: Path) -> No
     assert [one.steps > 0 for one in Refill(model, 2, codec=codec)([("", "")])] == [True]
 
 
+@pytest.mark.slow
 def test_features_without_positions_keep_their_shape() -> None:
     ids, other = np.full([3], 4, np.int32), np.array([1.0, 2.0], np.float32)
 

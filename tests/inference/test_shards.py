@@ -10,17 +10,14 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf.bin.decoder import scored_pairs
-from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
-from ut_tf.inference.batches import Example, like_length, stacked, trimmed
+from ut_tf.inference.batches import Example, like_length, stacked
 from ut_tf.inference.cutting import cut
 from ut_tf.inference.shards import Given, Shards
 from ut_tf.inference.text_files import (
@@ -203,39 +200,8 @@ def test_every_example_is_in_one_batch_within_the_bounds(
         assert [int((row != 0).sum()) for row in inputs] == [len(one.inputs) for one in batch]
 
 
-def test_padding_is_taken_away_and_put_back() -> None:
-    rows = np.array([[2, 0, 3, 0], [0, 0, 0, 0]])
-    assert [trimmed(row).tolist() for row in rows] == [[2, 0, 3], []]
-    assert trimmed(np.array([[2, 0], [0, 4], [0, 0]])).tolist() == [[2, 0], [0, 4]]
-    facts = [
-        Example(1, np.array([[2, 3]]), np.int32(1)),
-        Example(2, np.array([[4], [5]]), np.int32(0)),
-    ]
-    features = stacked(facts)
-    assert features["inputs"].tolist() == [[[2, 3], [0, 0]], [[4, 0], [5, 0]]]
-    assert features["targets"].tolist() == [1, 0]
-
-
 def test_what_is_too_long_keeps_its_end_symbol() -> None:
     ids = np.array([[5, 6, 7, 8, 1], [5, 6, 1, 0, 0], [5, 6, 7, 8, 9]], np.int32)
     np.testing.assert_array_equal(cut(ids, 3), [[5, 6, 1], [5, 6, 1], [5, 6, 7]])
     for most in (5, 6):
         np.testing.assert_array_equal(cut(ids, most), ids)
-
-
-@pytest.mark.parametrize("fields", [("inputs",), ("story", "question")])
-def test_pairs_of_a_large_file_are_checked_in_parts(fields: tuple[str, ...]) -> None:
-    sizes = []
-
-    class Codec(TextCodec):
-        def errors(self, *texts: Any) -> Any:
-            sizes.append(len(texts[0]))
-            return super().errors(*texts)
-
-        target_errors = errors
-
-    codec = Codec()
-    codec.fields = fields  # type: ignore[misc]
-    lines = ["\t".join([*fields, str(n)]) for n in range(300)]
-    assert scored_pairs(codec, lines, "a") == [(fields, str(n)) for n in range(300)]
-    assert sizes == [256, 44, 256, 44]

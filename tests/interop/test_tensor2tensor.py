@@ -207,6 +207,7 @@ def _check_optimizer(run: Run, model: Any, reader: Any) -> None:
     np.testing.assert_array_equal(stored, np.concatenate(shards))
 
 
+@pytest.mark.slow
 def test_an_imported_run_trains_on(made: tuple[Run, str]) -> None:
     run, said = made
     assert run.problem == PROBLEM

@@ -1,5 +1,5 @@
 """What Keras offers around a model, with a layer of ours inside a Functional one: callbacks,
-datasets, metrics, precision, XLA, several devices.
+datasets, metrics.
 """
 
 from __future__ import annotations
@@ -94,38 +94,6 @@ def test_the_checkpoint_is_the_best_model_and_loads(fitted: Any) -> None:
     loss = loaded.evaluate(INPUTS, LABELS, batch_size=64, verbose=0, return_dict=True)["loss"]
     assert loss == pytest.approx(min(history.history["val_loss"]), abs=1e-4)
     assert not any("ponder" in weight.path for weight in model.weights)
-
-
-@pytest.fixture
-def mixed() -> keras.Model:
-    """A model in mixed_bfloat16."""
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        return compiled(make_model(act_max_steps=2))
-    finally:
-        keras.config.set_dtype_policy("float32")
-
-
-@pytest.mark.slow
-def test_mixed_bfloat16_computes_in_it_and_keeps_float32_weights(mixed: keras.Model) -> None:
-    # What a loop carries has to keep its dtype only where the loop is part of a graph.
-    assert np.isfinite(tf.function(mixed, autograph=False)(INPUTS)).all()
-    assert mixed.get_layer("encoder").output.dtype == "bfloat16"
-    assert {weight.dtype for weight in mixed.weights} == {"float32"}
-
-
-def check_first_update(model: keras.Model) -> None:
-    """The loss and the ponder time of one update of all examples are those before it."""
-    loss = LOSS(LABELS, model(INPUTS)) + sum(model.losses)
-    times = mean_ponder_time(model)
-    history = model.fit(INPUTS, LABELS, batch_size=len(INPUTS), verbose=0).history
-    assert history["loss"] == pytest.approx([float(loss)], abs=1e-4)
-    assert history["encoder_ponder_time"] == pytest.approx([times], abs=1e-4)
-
-
-@pytest.mark.slow
-def test_a_model_compiled_by_xla_is_fitted() -> None:
-    check_first_update(compiled(make_model(), jit_compile=True))
 
 
 def test_a_whole_model_shows_its_ponder_time() -> None:

@@ -29,7 +29,6 @@ from ut_tf.search.config import DecodeConfig
 from ut_tf.search.contract import DecoderModel
 from ut_tf.search.ensemble import Ensemble, mean_log_probabilities
 from ut_tf.search.greedy import Greedy
-from ut_tf.search.sampling import draw
 from ut_tf.search.strategies import Decoded, decode, greedy_decode, make_strategy
 from ut_tf.symbols import END_ID
 
@@ -67,29 +66,6 @@ def test_no_examples_have_no_outputs(options: dict[str, Any]) -> None:
     assert greedy_decode(model, {"inputs": INPUTS[:0]}, 4).shape == (0, 4)
 
 
-def test_samples_are_rows_of_their_own_that_share_what_was_read() -> None:
-    started, decoded = [], []
-
-    class Watched(Table):
-        def start_decoding(self, features: dict[str, Any], capacity: Any, beam_size: int) -> Any:
-            started.append((int(features["batch_size"]), beam_size))
-            return super().start_decoding(features, capacity, beam_size)
-
-        def decode_step(self, symbols: Any, step: Any, cache: dict[str, Any]) -> Any:
-            decoded.append((len(symbols), cache["asked"].shape[1]))
-            return super().decode_step(symbols, step, cache)
-
-    prefixes = np.array([[2, 3], [4, 0]], np.int32)
-    found = decode(
-        Watched(ENDLESS), {"prefix": prefixes}, DecodeConfig(sampling=True, n_best=5, max_length=6)
-    )
-    assert started == [(2, 1)] and set(decoded) == {(10, 1)}
-    assert (found.symbols.numpy()[0, :, :2] == [2, 3]).all() and (
-        found.symbols.numpy()[1, :, 0] == 4
-    ).all()
-    assert len({tuple(row) for row in found.symbols.numpy()[1]}) > 1
-
-
 @pytest.mark.parametrize("options", SEARCHES)
 def test_int64_prefixes_of_any_length(options: dict[str, Any]) -> None:
     def outputs(features: dict[str, Any], **lengths: int) -> list[list[list[int]]]:
@@ -125,25 +101,6 @@ def test_features_and_models_that_cannot_be_decoded() -> None:
     with pytest.raises(UserError, match=r"unknown option 'beem_size' .*beam_size"):
         translator.generate({"inputs": INPUTS}, beem_size=2)
     assert isinstance(language.generate({"batch_size": np.int64(2)}, max_length=2), Decoded)
-
-
-@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.9}])
-def test_draws_at_any_temperature(options: dict[str, Any]) -> None:
-    logits = tf.constant([[[-np.inf, 90.0, 80.0, 70.0]] * 100], tf.float32)
-    uniform = tf.constant(np.linspace(0, 0.9999, 100, dtype=np.float32)[None])
-    for coldest in (1e-38, 1e-45, 1e-300):
-        assert (
-            draw(
-                logits, uniform, DecodeConfig(sampling=True, temperature=coldest, **options)
-            ).numpy()
-            == 1
-        ).all()
-    hot = draw(logits, uniform, DecodeConfig(sampling=True, temperature=1e300, **options)).numpy()
-    assert np.bincount(hot[0], minlength=4).tolist() in (
-        [0, 34, 33, 33],
-        [0, 33, 33, 34],
-        [0, 33, 34, 33],
-    )
 
 
 class Plain(DecoderModel):

@@ -193,6 +193,7 @@ def test_losses_of_layers_are_divided_by_replicas_and_batches(tmp_path: Path) ->
         assert_close(weight, other, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_losses_of_layers_are_logged_by_the_path_of_the_layer(tmp_path: Path) -> None:
     run = toy_run(tmp_path, "toy_class", **{**CHANGES, "num_steps": 1}, train_steps=4)

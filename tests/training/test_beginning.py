@@ -14,7 +14,6 @@ from tests.training.toy import ToyModel, toy_run
 from ut_tf.config.hparams import HParams
 from ut_tf.factories import make_hparams
 from ut_tf.models.universal_transformer.parts import make_halting
-from ut_tf.notices import worded_by
 from ut_tf.run import Run
 from ut_tf.training import trainer
 from ut_tf.training.hooks.first_minute import FirstMinute
@@ -154,23 +153,6 @@ def test_a_warm_up_that_does_not_end_is_foretold_whatever_the_schedule() -> None
     (line,) = beginning(run, warmup)
     assert f"`hparams`=warmup_steps={warmup // 10}, in another" in line
     assert beginning(run, warmup + 1) == []
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_real_training_says_its_speed_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from ut_tf.training.trainer import train
-
-    def flags(text: str) -> str:
-        return text.replace("`hparams`", "--hparams")
-
-    with worded_by(flags):
-        train(toy_run(tmp_path, train_steps=4, warmup_steps=4))
-    lines: list[Any] = capsys.readouterr().err.splitlines()
-    assert sum("for the updates that are left" in line for line in lines) == 1
-    assert any("step 4, within" in line or "step 4 within" in line for line in lines)
-    assert any("--hparams=warmup_steps=0" in line for line in lines)
 
 
 def told(times: list[float], max_steps: int = 6, **changes: Any) -> str:

@@ -153,6 +153,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_replicas_count_and_disturb_as_one_device(tmp_path: Path) -> None:
     changes = {

@@ -145,20 +145,6 @@ def test_the_loss_is_reported_by_the_update_of_the_example(model: Any) -> None:
     assert (counts > 0).sum() > 1
 
 
-@pytest.mark.parametrize(("share", "least"), [(0.0, [1] * 4), (1.0, [2] * 4)])
-def test_exploration_keeps_rows_that_would_halt(share: float, least: list[int]) -> None:
-    model = random_model(spec=ALIGNED, **PARTS, **NO_DROPOUT)
-    model.encoder.q_head.bias.assign([9.0, 0.0])
-    deep = made(model, halt_exploration=share, supervision_steps=3)
-    firsts = [0] * 4
-    for number, carry in enumerate(updates(deep, 3)[1:], 1):
-        for row in range(4):
-            if firsts[row] == 0 and bool(carry["halted"][row]):
-                firsts[row] = number
-    assert all(a >= b for a, b in zip(firsts, least, strict=True)) and max(firsts) <= 3
-    assert share or firsts == [1] * 4
-
-
 @pytest.mark.parametrize("share", [0.1, 1.0])
 def test_exploration_draws_every_number_of_updates_alike(share: float) -> None:
     rows, most = 4000, 5

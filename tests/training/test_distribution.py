@@ -150,17 +150,6 @@ def test_few_cores_run_operations_side_by_side_and_many_share_each(
     assert counts == {}
 
 
-def test_what_the_user_sets_goes_before_the_default(
-    counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads.set_threads(0, 5)
-    assert counts == {"inter": 5}
-    counts.clear()
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
-    threads.set_threads()
-    assert counts == {"inter": 2}
-
-
 # As srun -N2 -n3 sets them in the task of rank 2, on the second node.
 STEP = {
     "SLURM_JOB_ID": "71",
@@ -203,13 +192,6 @@ def test_srun_makes_a_cluster() -> None:
         "task": {"type": "worker", "index": 2},
     }
     assert said == [f"worker 2 of 3 by SLURM, at gpu10:{PORT}"]
-
-
-def test_tasks_in_turn() -> None:
-    environment = {**STEP, "SLURM_DISTRIBUTION": "cyclic", "SLURM_PROCID": "1"}
-    join_cluster("slurm", silent, environment)
-    workers = json.loads(environment["TF_CONFIG"])["cluster"]["worker"]
-    assert workers == [f"gpu09:{PORT}", f"gpu10:{PORT}", f"gpu09:{PORT + 1}"]
 
 
 @pytest.mark.parametrize(

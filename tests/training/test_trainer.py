@@ -175,23 +175,6 @@ def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_second_signal_is_not_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    stop_at(monkeypatch, 2, twice)
-    # Training puts back the handler that it found; a shell that runs the tests in the background
-    # leaves SIGINT ignored.
-    found = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            train(toy_run(tmp_path))
-    finally:
-        signal.signal(signal.SIGINT, found)
-
-
-@pytest.mark.usefixtures("eager")
 def test_a_finished_run_says_so_and_does_nothing(
     copied: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

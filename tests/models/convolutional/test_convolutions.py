@@ -15,11 +15,9 @@ from ut_tf.models.convolutional.convolution import Convolution
 from ut_tf.models.convolutional.dilated_block import DilatedBlock
 from ut_tf.models.convolutional.dilated_convolutions import (
     DilatedDecoder,
-    DilatedEncoder,
 )
 from ut_tf.models.convolutional.gated_block import GatedBlock
 from ut_tf.models.convolutional.gated_convolutions import GatedDecoder, divided_gradient
-from ut_tf.models.convolutional.learned_positions import LearnedPositions
 from ut_tf.models.interfaces import Encoded
 
 HALF = math.sqrt(0.5)
@@ -63,20 +61,6 @@ def test_one_position_at_a_time(dilation: int) -> None:
     for position in range(9):
         y, earlier = convolution.step(x[:, position : position + 1], weights, earlier)
         assert_close(y[:, 0], whole[:, position], 1e-5)
-
-
-def test_learned_positions_beyond_the_last_share_it() -> None:
-    layer = LearnedPositions(hidden_size=4, num_positions=2)
-    layer.build((None, None, 4))
-    added = layer(tf.zeros([1, 4, 4]))[0]
-    np.testing.assert_array_equal(added[1], added[3])
-    assert np.abs(added[0] - added[1]).max() > 0
-    for index in range(4):
-        assert_close(
-            layer.step(tf.zeros([1, 1, 4]), tf.constant(index), layer.prepare())[0, 0],
-            added[index],
-            1e-6,
-        )
 
 
 def test_a_decoder_s_block_by_hand() -> None:
@@ -139,18 +123,6 @@ def test_a_residual_block_by_hand() -> None:
     )
     np.testing.assert_allclose(seen[0], [[100.0, 0.0], [110.0, 0.0], [111.0, 0.0]], rtol=1e-5)
     np.testing.assert_allclose(block(x), x + np.array([3.0, 4.0, 5.0, 6.0]), rtol=1e-5)
-
-
-def test_the_representation_is_as_long_as_the_stretched_source() -> None:
-    """Two and four symbols at 1.5 positions each: three and six, and none behind them."""
-    encoder = DilatedEncoder(hidden_size=4, num_layers=2, stretch=1.5)
-    keep = tf.constant([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
-    encoded = encoder(tf.random.stateless_normal([2, 4, 4], [1, 2]), keep)
-    assert encoded.mask.numpy().tolist() == [[1, 1, 1, 0, 0, 0], [1] * 6]
-    assert np.abs(encoded.states).max(-1).astype(bool).tolist() == [
-        [True] * 3 + [False] * 3,
-        [True] * 6,
-    ]
 
 
 @pytest.mark.parametrize("length", [2, 4])

@@ -18,7 +18,6 @@ from ut_tf.errors import UserError
 from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
-from ut_tf.layers.recurrent_layer import RecurrentLayer
 from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
@@ -90,14 +89,6 @@ def test_highway_and_skip_mix_what_is_carried_with_the_block_s_output(
     np.testing.assert_array_equal(memory, STATE)
     rows = [tf.constant(x[:, 0]) for x in (OUTPUT, STATE, STATE, INPUT)]
     assert_close(cell.step(*rows, cell.prepare())[0], new_state[:, 0], 1e-6)
-
-
-def test_gates_start_out_by_carrying() -> None:
-    cell = _cell("highway", couple_carry_transform_gates=False)
-    cell.build((None, None, D))
-    assert (cell.transform_gate.bias.numpy() == -1.0).all() and (
-        cell.carry_gate.bias.numpy() == 1.0
-    ).all()
 
 
 def _mixture(cell: Any, states: list[Any]) -> Any:
@@ -245,15 +236,6 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     ]
     assert details.attention_weights.shape == (4, 2, 2, 4, 4)
     assert float(details.ponder_times[0, 0]) == 2.0
-
-
-def test_a_recurrent_layer_is_one_more_sublayer_and_forward_where_causal() -> None:
-    x = tf.constant(RANDOM.normal(size=(2, 5, 8)), tf.float32)
-    layer = RecurrentLayer(8, "gru", causal=True, norm="pre")
-    assert_close(layer(x), x + layer.rnn(layer.norm(x)), 1e-6)
-    assert_close(layer(x[:, :3]), layer(x)[:, :3], 1e-6)
-    both = RecurrentLayer(8, "gru")
-    assert np.abs(both(x[:, :3]) - both(x)[:, :3]).max() > 1e-3
 
 
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:

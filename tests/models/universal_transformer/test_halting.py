@@ -36,7 +36,6 @@ from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.search.scoring import log_probabilities
 
 THRESHOLD = 0.99
 
@@ -155,29 +154,6 @@ def test_both_loops_stop_there(compute: str) -> None:
     # sigmoid(0) is a half, and so is the threshold.
     np.testing.assert_array_equal(details.encoder.ponder_times, [[1, 1, 0]])
     np.testing.assert_array_equal(details.encoder.remainders, [[1, 1, 0]])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("halting", ["basic", "accumulated"])
-def test_one_position_after_the_other_stops_where_the_whole_sequence_does(halting: str) -> None:
-    keras.utils.set_random_seed(0)
-    options = {"halting": halting, "act_epsilon": 0.5}
-    model = UniversalTransformer(
-        small_config(UniversalTransformer, SIZES, **options), ProblemSpec("tokens", "tokens", 9, 9)
-    )
-    inputs = np.array([[3, 4, 5, 1], [6, 1, 0, 0]])
-    model({"inputs": inputs, "targets": np.array([[3], [4]])})
-    for part in (model.encoder, model.decoder):
-        linear = part.halting_unit.linear
-        linear.set_weights([np.zeros_like(values) for values in linear.get_weights()])
-    written = model.generate({"inputs": inputs}, beam_size=1, extra_length=2)
-    targets = written.symbols[:, 0]
-    _, details = model({"inputs": inputs, "targets": targets}, return_details=True)
-    present = (targets.numpy() != 0).astype(np.float32)
-    np.testing.assert_array_equal(details.decoder.ponder_times, present)
-    whole = log_probabilities(model, {"inputs": inputs, "targets": targets})
-    np.testing.assert_allclose(written.scores[:, 0], whole, rtol=1e-5)
 
 
 def test_shared_steps_need_no_parameters_of_their_own() -> None:
