@@ -36,21 +36,21 @@ def _is_declaration(method: ast.FunctionDef) -> bool:
 def test_an_argument_that_no_class_reads_is_none() -> None:
     files = [file for folder in PACKAGES for file in sorted(folder.rglob("*.py"))]
     found = [
-        (name, method)
+        (name, method, _arguments(method))
         for file in files
         for name, method in _methods(ast.parse(file.read_text(encoding="utf-8")))
     ]
     assert len(found) > 1000
     read = {
         (method.name, argument)
-        for _, method in found
-        for argument, is_read in _arguments(method).items()
+        for _, method, arguments in found
+        for argument, is_read in arguments.items()
         if is_read or _is_declaration(method)
     }
     unread = [
         f"{name}.{method.name}: {argument}"
-        for name, method in found
-        for argument in _arguments(method)
+        for name, method, arguments in found
+        for argument in arguments
         if (method.name, argument) not in read and method.name not in OF_OTHERS
     ]
     assert unread == []

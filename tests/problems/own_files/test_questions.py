@@ -164,6 +164,7 @@ def train(problem: str, folder: Path, *more: str) -> str:
     return run
 
 
+@pytest.mark.usefixtures("eager")
 def test_from_a_file_to_a_board_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
