@@ -153,28 +153,6 @@ def language_model_example(length: int = 24, steps: int = 5) -> dict[str, Any]:
     return _example(f"text{length}", title, texts[-1], f"length {length}", [thought])
 
 
-def large_example(length: int = 500, steps: int = 24, heads: int = 8) -> dict[str, Any]:
-    """A text of `length` symbols, with 16 keys kept of each query and head."""
-    random = np.random.default_rng(1)
-    texts = [f"word{index % 90}" for index in range(length)]
-    ponder_times = random.integers(2, steps + 1, length).tolist()
-    part = _part("decoder", "text", texts, ["token"] * length, ponder_times, heads=0)
-    shape = (steps, heads, length, 16)
-    indices = np.minimum(random.integers(0, length, shape), np.arange(length)[:, np.newaxis])
-    part["attention"] = {
-        "shape": list(shape),
-        "indices": base64.b64encode(indices.astype("<u2").tobytes()).decode(),
-        "weights": base64.b64encode(random.integers(0, 40, shape).astype("u1").tobytes()).decode(),
-        "averaged": False,
-    }
-    part["predictions"] = [
-        [_choices(f"word{(index + step) % 7}", 0.5, "of", "to") for index in range(length)]
-        for step in range(steps)
-    ]
-    thought = {"answer": "word3", "probability": 0.5, "correct": False, "parts": [part]}
-    return _example("large", "A long text", "word4", None, [thought])
-
-
 def board_example(rows: int = 4, columns: int = 4) -> dict[str, Any]:
     """A Latin square of 2 x 2 boxes, filled in row after row, with one value that is mended."""
     solved = np.array([[1, 2, 3, 4], [3, 4, 1, 2], [2, 1, 4, 3], [4, 3, 2, 1]]).ravel()
