@@ -160,19 +160,6 @@ def test_translation_of_other_text_stands_below_table_7_with_its_signature(run_r
     assert f"Signature: {signature}" in text
 
 
-def test_ponder_times_stand_with_their_deviation_by_supporting_facts(run_report, runs):
-    metrics = {
-        "ponder_time/supporting_facts_2": 2.5,
-        "ponder_time_std/supporting_facts_2": 0.75,
-        "mean_error": 1.0,
-        "failed_tasks": 0.0,
-    }
-    evaluate(stub_run(runs / "a", "babi_qa", "ut_act_babi"), metrics)
-    assert ours(run_report(), "1b") == [
-        ["UT, dynamic halting", "10k joint", "`ut_act_babi`", "1", "-", "2.50 ± 0.75", "-"]
-    ]
-
-
 def test_runs_outside_the_tables_and_runs_to_be_evaluated_are_listed(run_report, runs):
     stub_run(runs / "later", COPY, "ut_algorithmic")
     stub_run(runs / "begun", COPY, "ut_algorithmic", trained=False)

@@ -12,11 +12,6 @@ import tensorflow_datasets as tfds
 from tests.problems.translation.small_corpus import DEV, TEST, TRAIN, plain, told, write
 from ut_tf import registry
 from ut_tf.bin import datagen, trainer
-from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.declarations import shared
-from ut_tf.bin.frame.flag_values import problem_arguments
-from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.shared_flags import FILE_FLAGS
 from ut_tf.errors import UserError
 from ut_tf.problems.translation import wmt14 as translation_wmt
 from ut_tf.problems.translation.multi30k import TranslateMulti30k
@@ -126,23 +121,6 @@ def test_flags_that_do_not_go_together(
 ) -> None:
     assert trainer.main([*argv, "--hparams_set=ut_tiny"]) == datagen.main(argv) == 2
     assert capsys.readouterr().err.count(message) == 2
-
-
-def test_flags_become_absolute_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    argv = [
-        *("--source_files=a.en, b/c.en", f"--target_files={tmp_path}/a.de"),
-        *("--vocab_file=my.model", "--problem_args=max_characters=5"),
-    ]
-    values = flags.parse("ut-x", "", (*shared("problem_args"), *FILE_FLAGS), argv)
-    assert problem_arguments(values, ["translate_files"]) == {
-        "max_characters": 5,
-        "source_files": [f"{tmp_path}/a.en", f"{tmp_path}/b/c.en"],
-        "target_files": [f"{tmp_path}/a.de"],
-        "vocab_file": f"{tmp_path}/my.model",
-    }
-    with pytest.raises(FlagError):
-        problem_arguments(values, ["babi_qa"])
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
