@@ -13,7 +13,7 @@ from ut_tf.bin.frame.command import entry_point, tell
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line
-from ut_tf.errors import UserError, did_you_mean, refused
+from ut_tf.errors import UserError, did_you_mean, file_errors
 from ut_tf.paths import expanded
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
@@ -118,7 +118,7 @@ def _evaluation(folder: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with refused(f"--output={path}", "name another file", "written"):
+    with file_errors(f"--output={path}", "name another file", "written"):
         write_text(path, text)
 
 

@@ -49,7 +49,7 @@ def marked_in(error: BaseException) -> str | None:
 
 
 @contextlib.contextmanager
-def refused(
+def file_errors(
     what: object, advice: str, done: str = "read", also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Turns an OSError in the context into a UserError, "WHAT cannot be DONE (reason): ADVICE."
@@ -59,6 +59,9 @@ def refused(
       advice: what to do, without a full stop; empty: nothing is said.
       done: "read", "written" or the like.
       also: other errors that say so.
+
+    Raises:
+      UserError: in place of an OSError, or of one of `also`.
     """
     kinds: tuple[type[Exception], ...] = (OSError, *also)
     try:

@@ -33,7 +33,7 @@ from ut_tf.data.arguments import (
 )
 from ut_tf.data.prepared import prepare_data
 from ut_tf.data.problem import Problem
-from ut_tf.errors import UserError, check_arguments, refused
+from ut_tf.errors import UserError, check_arguments, file_errors
 from ut_tf.factories import hparams_of, make_model, make_problem, parse_problem_args
 from ut_tf.notices import note, warn
 from ut_tf.paths import absolute
@@ -446,7 +446,7 @@ class Run(RunConfig):
 
     def _write(self) -> Self:
         place = f"`output_dir`={self.output_dir}"
-        with refused(place, "make room there or name another", "written"):
+        with file_errors(place, "make room there or name another", "written"):
             for source in self.make_problem().vocab_files(self.data_dir):
                 target = self.vocab_dir / source.name
                 if not target.is_file():

@@ -32,7 +32,7 @@ from ut_tf.data.prepared import NotPreparedError
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.codec import Board, TextCodec, join_symbols
 from ut_tf.data.text.refusals import quoted, text_where
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.notices import note
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
@@ -73,7 +73,7 @@ class Description:
         Raises:
           UserError: it cannot be read, or lacks something.
         """
-        with refused(
+        with file_errors(
             path,
             "expected the dataset.json of a data folder of HRM or TRM",
             also=(ValueError, RecursionError),
@@ -353,7 +353,7 @@ def _note_puzzles(folder: Path | None, count: int) -> None:
 
 
 def _array(path: Path) -> Array:
-    with refused(
+    with file_errors(
         path,
         "expected an array of whole numbers of a data folder of HRM or TRM; restore it",
         also=(ValueError, EOFError),

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from ut_tf.data.split_of import exclude_trained
 from ut_tf.data.text.utf8 import decode_utf8
 from ut_tf.data.unpacking import name_damage, read_zip_member
-from ut_tf.errors import UserError, counted, refused
+from ut_tf.errors import UserError, counted, file_errors
 from ut_tf.problems.parsing.trees import Tree, read_trees, simplify
 from ut_tf.storage.files import sha256_of
 
@@ -239,7 +239,7 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             f"{path} has no file *.mrg: expected a folder with a treebank; name one that has them."
         )
     for file in files:
-        with refused(file, "check its name and permissions"):
+        with file_errors(file, "check its name and permissions"):
             yield str(file), decode_utf8(file.read_bytes(), str(file), _REMEDY)
 
 

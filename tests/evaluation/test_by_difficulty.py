@@ -60,7 +60,7 @@ def test_figures_by_hand() -> None:
     positions = made()
     # Ratios 2, 2, 2, 2, 3, 2: the least mean |steps - a * oracle| is at 2.
     assert positions.scale() == 2.0
-    report = _report(positions, positions.scale(), (7, "test", "kl"))
+    report = _report(positions, positions.scale(), (7, "test", "kl", False))
     first, second = report.points
     assert (first.difficulty, first.positions) == (1, 3)
     wasted = np.mean([1, 0, 2])
@@ -88,7 +88,7 @@ def test_the_scale_has_the_least_mean_absolute_difference(seed: int) -> None:
 
 
 def test_one_depth_for_all_has_no_correlation() -> None:
-    report = _report(made(steps=np.full(6, 4.0)), 4.0, (7, "test", "fixed depth"))
+    report = _report(made(steps=np.full(6, 4.0)), 4.0, (7, "test", "fixed depth", False))
     assert report.spearman_interval is None and "none" in report.table()
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["totals"]["spearman"] is None
 

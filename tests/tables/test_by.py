@@ -21,11 +21,13 @@ TASKS = ("sudoku_4x4", "maze_9", "prefix_sums_32", "p_hop")
 FORMS = ("basic", "fixed depth", "kl 0.01", "confidence 0.1", "argmax_stable 2")
 
 
-def judged(folder: Path, form: str, wasted: float, use: str = "") -> None:
+def judged(
+    folder: Path, form: str, wasted: float, use: str = "", trained_to_exit: bool = False
+) -> None:
     """Writes what ut-eval --by_difficulty would."""
     totals = {"wasted": wasted, "too_many": 1.5, "too_few": 0.25, "accuracy": 0.9}
     metrics = {"accuracy": 0.8, "steps": 4.0, "final": 2.0}
-    values: dict[str, Any] = {"form": form, "totals": totals}
+    values: dict[str, Any] = {"form": form, "trained_to_exit": trained_to_exit, "totals": totals}
     values["points"] = [{"difficulty": at, "metrics": metrics} for at in (1, 2)]
     (folder / f"by_difficulty{use}.json").write_text(json.dumps(values))
 
@@ -70,7 +72,7 @@ def test_regret_of_a_network_trained_to_exit_has_a_panel_of_its_own(tmp_path: Pa
     # Evaluations in another use alone.
     evaluate(plain, {"accuracy": 1.0}, hparams="eval_act_max_steps=8")
     exits = stub_run(tmp_path / "exits", TASKS[0], "ut_act_sudoku4", 1)
-    judged(exits, "trained to exit, kl 0.01", 2.0)
+    judged(exits, "kl 0.01", 2.0, trained_to_exit=True)
     panels = panels_by(find_runs([tmp_path])[0], "regret")
     assert panels[TASKS[0]]["kl 0.01"]["wasted"] == [1.0]
     assert panels[f"{TASKS[0]}, trained to exit"]["kl 0.01"]["wasted"] == [2.0]

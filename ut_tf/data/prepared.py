@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.notices import warn
 from ut_tf.storage.files import read_bounded, remove_leftovers, sha256_of, write_text
 from ut_tf.storage.locks import exclusive
@@ -186,7 +186,7 @@ def source_record(path: Path, digest: bool = True) -> dict[str, Any]:
     Raises:
       UserError: the file cannot be read.
     """
-    with refused(path, "check its name and permissions"):
+    with file_errors(path, "check its name and permissions"):
         status = path.stat()
         record: dict[str, Any] = {"path": str(path), "size": status.st_size}
         if digest:

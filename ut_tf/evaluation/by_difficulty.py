@@ -38,7 +38,7 @@ from ut_tf.evaluation.sweep_files import Sweep, plain_table
 from ut_tf.metrics.intervals import CONFIDENCE, Interval, wilson
 from ut_tf.run import Run
 from ut_tf.run_weights import load_checkpoint
-from ut_tf.storage.layout import BY_DIFFICULTY, TRAINED_TO_EXIT
+from ut_tf.storage.layout import BY_DIFFICULTY
 
 _MEANS = ("accuracy", "steps", "final", "wasted")
 _RESAMPLES = 200
@@ -114,6 +114,7 @@ class DifficultyReport(Sweep):
       step: of the checkpoint.
       split: that was judged.
       form: how positions stop, in words.
+      trained_to_exit: whether they exit in training, too.
       points: by difficulty, ascending.
       totals: accuracy, steps, final, wasted, spearman, scale (a), too_many, too_few,
         oracle_accuracy (after scale * oracle steps), and of what exits there oracle_exit_accuracy
@@ -122,12 +123,13 @@ class DifficultyReport(Sweep):
     """
 
     stem = BY_DIFFICULTY
-    about = ("step", "split", "form", "totals", "spearman_interval")
+    about = ("step", "split", "form", "trained_to_exit", "totals", "spearman_interval")
     columns = ("difficulty", "positions")
 
     step: int
     split: str
     form: str
+    trained_to_exit: bool
     points: tuple[Point, ...]
     totals: dict[str, Any]
     spearman_interval: Interval | None
@@ -201,7 +203,8 @@ def judge_by_difficulty(
     if can_exit(run):
         exiting = AtOracle(loaded.model, scale)
         exited = collected(evaluator, exiting, sets, problem.name, most_examples)
-    about = (loaded.step, sets[0].split, form_of(network))
+    exits = bool(getattr(network, "train_exit", False))
+    about = (loaded.step, sets[0].split, form_of(network), exits)
     return _report(judged, scale, about, exited)
 
 
@@ -212,13 +215,13 @@ def form_of(network: Any) -> str:
     parts = [name for name in (halting, rule) if name != "none"] or ["fixed depth"]
     if rule != "none" and network.eval_exit_threshold is not None:
         parts[-1] += f" {network.eval_exit_threshold:g}"
-    return ", ".join([TRAINED_TO_EXIT] * bool(getattr(network, "train_exit", False)) + parts)
+    return ", ".join(parts)
 
 
 def _report(
     judged: Positions,
     scale: float,
-    about: tuple[int, str, str],
+    about: tuple[int, str, str, bool],
     exited: Positions | None = None,
 ) -> DifficultyReport:
     """Returns the report; `about` are its first fields."""

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
 from ut_tf.storage.json_lines import read_object, sealed
 from ut_tf.storage.layout import ENSEMBLES_FILE, RECORDS_FILE
@@ -130,7 +130,7 @@ def append_record(output_dir: str | Path, record: Record) -> None:
     """
     path = Path(output_dir) / (ENSEMBLES_FILE if record.ensemble else RECORDS_FILE)
     with (
-        refused(path, "change its permissions to keep a record", "written"),
+        file_errors(path, "change its permissions to keep a record", "written"),
         open_to_append(path) as file,
     ):
         last = read_bounded(path, MOST_LINES_BYTES).rpartition(b"\n")[2]

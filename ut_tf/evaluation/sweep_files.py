@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from tabulate import tabulate
 
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.storage.files import write_text
 
 
@@ -60,7 +60,7 @@ class Sweep:
         values = f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n"
         for end, content in ((".json", values), (".csv", text.getvalue())):
             path = output_dir / f"{name or self.stem}{end}"
-            with refused(path, "change the folder's permissions", "written"):
+            with file_errors(path, "change the folder's permissions", "written"):
                 write_text(path, content)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ut_tf.errors import UserError, did_you_mean, refused
+from ut_tf.errors import UserError, did_you_mean, file_errors
 from ut_tf.figures.style import draw_band, in_style, legend_outside, line_style, new_panels
 from ut_tf.figures.words import in_words, short_names
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
@@ -48,7 +48,7 @@ def read_curves(folder: Path) -> dict[str, Curve]:
       UserError: the file is missing, or a line of it is no JSON or damaged.
     """
     path = folder / METRICS_FILE
-    with refused(path, "learning curves need a run that ut-trainer trained"):
+    with file_errors(path, "learning curves need a run that ut-trainer trained"):
         content = read_bounded(path, MOST_LINES_BYTES)
     curves: dict[str, Curve] = {}
     for number, line in enumerate(finished_lines(content, path), 1):

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.packages import check_package
 from ut_tf.storage.files import write_bytes
 
@@ -179,6 +179,6 @@ def write(file: Path, image: bytes) -> None:
     Raises:
       UserError: it cannot be written.
     """
-    with refused(file, "name another place", "written"):
+    with file_errors(file, "name another place", "written"):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(file, image)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.data.chunks import chunks
-from ut_tf.errors import UserError, counted, refused
+from ut_tf.errors import UserError, counted, file_errors
 from ut_tf.storage.files import write_bytes, write_parts, write_text
 
 # The texts of an example and, where it is scored, its target.
@@ -162,7 +162,7 @@ class Shards:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _plan(self) -> dict[str, Any]:
-        with refused(
+        with file_errors(
             self.folder / _PLAN_FILE, "delete that folder", also=(ValueError, KeyError, TypeError)
         ):
             plan = json.loads((self.folder / _PLAN_FILE).read_text(encoding="utf-8"))

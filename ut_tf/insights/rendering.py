@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.files import write_text
 
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
@@ -45,7 +45,7 @@ def write_document(document: dict[str, Any], path: Path) -> None:
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise UserError(f"{path}: expected a name that ends in .html or .json.")
-    with refused(path, "name another file", "written"):
+    with file_errors(path, "name another file", "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, writer(document) + "\n")
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.interop.named_weights import NamedWeights
 from ut_tf.interop.source import Source
 from ut_tf.interop.weights_file import weights_file
@@ -193,7 +193,9 @@ def network_of(options: Mapping[str, Any], place: str) -> UniversalTransformerCo
 
 
 def _read_options(path: Path) -> dict[str, Any]:
-    with refused(path, "expected a checkpoint's config.json", "read as JSON", also=(ValueError,)):
+    with file_errors(
+        path, "expected a checkpoint's config.json", "read as JSON", also=(ValueError,)
+    ):
         options = json.loads(expanded(path).read_text(encoding="utf-8"))
     if not isinstance(options, dict):
         raise UserError(f"{path} is no JSON object: expected a checkpoint's config.json.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.interop.stored_numbers import MOST_BYTES, numbers_of
 from ut_tf.storage.files import read_bounded
 
@@ -19,7 +19,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]
     """
     from safetensors import SafetensorError, deserialize
 
-    with refused(
+    with file_errors(
         os.fspath(path),
         "copy it again from where it was saved",
         "read as a safetensors file",

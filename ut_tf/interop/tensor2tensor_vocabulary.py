@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import read_vocabulary
@@ -26,7 +26,7 @@ def named_vocabulary(file: str | Path, spec: ProblemSpec) -> Path:
       UserError: it is no vocabulary of tensor2tensor's, or not of this network.
     """
     path = expanded(str(file)).absolute()
-    with refused(
+    with file_errors(
         f"`vocab`={file}", "name the file vocab.* that tensor2tensor wrote into its data_dir"
     ):
         content = read_vocabulary(path)

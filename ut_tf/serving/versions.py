@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.leftovers import filled_beside
 
 ADVICE = "name another `export_dir`, or change its permissions"
@@ -29,7 +29,7 @@ def new_version(export_dir: Path, version: int | None = None) -> Path:
     """
     if version is not None and version < 0:
         raise UserError(f"`version`={version}: expected a whole number from 0.")
-    with refused(export_dir, ADVICE):
+    with file_errors(export_dir, ADVICE):
         numbers = _versions(export_dir)
     if version in numbers:
         raise UserError(

@@ -220,22 +220,25 @@ def _score(run: Run, stored: Stored, record: Record | None) -> str:
             " 95% intervals, which cover the choice of the examples."
         )
         groups = {name: Group(**group) for name, group in record.groups.items()}
-        table = metrics_table(
-            record.metrics, record.intervals, record.examples, groups, record.headlines
-        )
+        metrics = record.metrics
+        table = metrics_table(metrics, record.intervals, record.examples, groups, record.headlines)
     elif stored.validated:
         origin = "Of validation, during training; ut-eval has not evaluated this checkpoint."
-        table = metrics_table(stored.validated)
+        metrics = dict(stored.validated)
+        table = metrics_table(metrics)
     else:
         return "It has not been evaluated."
     if stored.dtype != "float32":
         origin += f" Measured before the weights were rounded to {stored.dtype}."
-    return "\n\n".join(filter(None, [origin, as_block(table), _pondering(run, table)]))
+    return "\n\n".join(filter(None, [origin, as_block(table), _pondering(run, metrics)]))
 
 
-def _pondering(run: Run, table: str) -> str:
-    """What the ponder times in a table are, and what stops the positions; empty without such."""
-    if "ponder_time" not in table:
+def _pondering(run: Run, metrics: Iterable[str]) -> str:
+    """What the ponder times among the metrics are, and what stops the positions; empty without
+    such.
+    """
+    kinds = {part for name in metrics for part in name.split("/")}
+    if "ponder_time" not in kinds:
         return ""
     network = vars(run.hparams.network)
     form = network.get("halting", "none")
@@ -244,7 +247,7 @@ def _pondering(run: Run, table: str) -> str:
     # ut-eval does not measure it in slots that refill.
     share = ", `compute_share` the share of full depth that was computed"
     return (
-        f"`ponder_time` are recurrent steps per position{share if 'compute_share' in table else ''}"
+        f"`ponder_time` are recurrent steps per position{share if 'compute_share' in kinds else ''}"
         f". {'Exits' if form == 'none' else 'Halting'}: {_code(known)}."
     )
 

@@ -43,8 +43,6 @@ EXIT_SWEEP = "exit_sweep"
 DEPTH_SWEEP = "depth_sweep"
 COMPUTE = "compute"
 BY_DIFFICULTY = "by_difficulty"
-TRAINED_TO_EXIT = "trained to exit"
-"""Begins the form in the files of BY_DIFFICULTY whose network exits in training, too."""
 SWEEPS = (EXIT_SWEEP, DEPTH_SWEEP, COMPUTE, BY_DIFFICULTY)
 SCORES_FILE = "bleu.jsonl"
 TRANSLATIONS_FOLDER = "translations"

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.files import MOST_VOCABULARY_BYTES, read_bounded, sha256_of
 from ut_tf.storage.layout import (
     CARD_FILE,
@@ -194,7 +194,10 @@ def open_weights(folder: Path) -> Iterator[WeightsFile]:
     from safetensors import SafetensorError, safe_open
 
     path = folder / WEIGHTS_FILE
-    with refused(path, _ADVICE, also=(SafetensorError,)), safe_open(path, framework="np") as file:
+    with (
+        file_errors(path, _ADVICE, also=(SafetensorError,)),
+        safe_open(path, framework="np") as file,
+    ):
         for name in file.keys():  # noqa: SIM118
             kind = file.get_slice(name).get_dtype()
             if kind not in _STORED_TYPES:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.files import read_bounded, write_text
 from ut_tf.storage.layout import SWEEP_FILE
 from ut_tf.storage.locks import exclusive
@@ -256,7 +256,7 @@ class Progress:
             "format_version": _FORMAT_VERSION,
             "cells": {name: asdict(done) for name, done in self._entries.items()},
         }
-        with refused(self._path, "the same command goes on from here", "written"):
+        with file_errors(self._path, "the same command goes on from here", "written"):
             write_text(self._path, json.dumps(values, indent=1) + "\n")
 
 

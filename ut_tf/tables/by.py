@@ -16,12 +16,12 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.evaluation.records import latest_of_best
 from ut_tf.factories import make_problem
 from ut_tf.markdown import as_table
 from ut_tf.storage.files import read_bounded
-from ut_tf.storage.layout import BY_DIFFICULTY, DEPTH_SWEEP, TRAINED_TO_EXIT
+from ut_tf.storage.layout import BY_DIFFICULTY, DEPTH_SWEEP
 from ut_tf.tables.layout import NOTHING
 from ut_tf.tables.runs import FoundRun, of_folders
 from ut_tf.tables.summary import headline
@@ -108,11 +108,9 @@ def _by_difficulty(run: FoundRun) -> _Spots:
 
 def _regret(run: FoundRun) -> _Spots:
     for report in _read(run, BY_DIFFICULTY):
-        # Of the network, not of the way to stop.
-        *trained, form = report["form"].rsplit(f"{TRAINED_TO_EXIT}, ", 1)
-        problem = f"{run.problem}, {TRAINED_TO_EXIT}" if trained else run.problem
+        exits = ", trained to exit" if report.get("trained_to_exit") else ""
         for name in ("wasted", "too_many", "too_few", "accuracy"):
-            yield problem, form, name, report["totals"][name]
+            yield f"{run.problem}{exits}", report["form"], name, report["totals"][name]
 
 
 _SPOTS: Mapping[str, Callable[[FoundRun], _Spots]] = {
@@ -127,5 +125,6 @@ BY = tuple(_SPOTS)
 def _read(run: FoundRun, stem: str) -> Iterator[dict[str, Any]]:
     """The values of a run's sweep, and of those of other uses beside it."""
     for path in sorted(run.folder.glob(f"{stem}*.json"), key=lambda path: path.stem):
-        with refused(path, "write it anew", also=(ValueError, RecursionError)):
-            yield json.loads(read_bounded(path))
+        with file_errors(path, "write it anew", also=(ValueError, RecursionError)):
+            values = json.loads(read_bounded(path))
+        yield values

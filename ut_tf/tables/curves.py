@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.figures.curves import Curve, read_curves
 from ut_tf.storage.files import write_text
 from ut_tf.tables.record import ResultRecord
@@ -45,7 +45,7 @@ def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
         column for column in dict.fromkeys((f"eval/{chosen}", "eval/loss")) if column in curves
     ]
     text = _text(curves, validation, record.step)
-    with refused(folder / name, "keep the records in another folder", "written"):
+    with file_errors(folder / name, "keep the records in another folder", "written"):
         write_text(folder / name, text)
     return name
 

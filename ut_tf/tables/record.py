@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded, write_text
 from ut_tf.storage.json_lines import read_object
 from ut_tf.storage.layout import LOCK_FILE
@@ -176,7 +176,7 @@ def read_records(files: Iterable[Path]) -> list[ResultRecord]:
     """
     records: list[ResultRecord] = []
     for path in files:
-        with refused(path, "name a file of kept records"):
+        with file_errors(path, "name a file of kept records"):
             lines = read_bounded(path, MOST_LINES_BYTES).split(b"\n")
         records += [
             _record(line, path, number) for number, line in enumerate(lines, 1) if line.strip()
@@ -191,7 +191,7 @@ def keep_records(path: Path, records: Sequence[ResultRecord]) -> int:
     Raises:
       UserError: the file cannot be read or written.
     """
-    with refused(path, "name another file", "written"), exclusive(path.parent / LOCK_FILE):
+    with file_errors(path, "name another file", "written"), exclusive(path.parent / LOCK_FILE):
         before = read_records([path]) if path.exists() else []
         kept = {record.key: record for record in before}
         replaced = sum(record.key in kept for record in records)

@@ -24,7 +24,7 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.evaluation.records import Record, read_records
 from ut_tf.run_config import RESUMABLE_FIELDS, warn_of_changes
 from ut_tf.storage.files import read_bounded
@@ -178,7 +178,7 @@ class _NotARun(Exception):
 
 def _read(folder: Path) -> FoundRun:
     path = folder / CONFIG_FILE
-    with refused(path, "", also=(ValueError, RecursionError)):
+    with file_errors(path, "", also=(ValueError, RecursionError)):
         values = json.loads(read_bounded(path))
     hopeless = _is_hopeless(folder)
     try:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ut_tf.data.text.subwords import Subwords
 from ut_tf.data.text.tensor2tensor_subwords import Tensor2TensorSubwords
-from ut_tf.errors import refused
+from ut_tf.errors import file_errors
 from ut_tf.notices import warn
 from ut_tf.storage.files import read_vocabulary
 
@@ -29,7 +29,7 @@ def read_subwords(path: Path) -> AnySubwords:
       UserError: the file cannot be read or holds no vocabulary.
     """
     advice = "prepare the data with ut-datagen, or copy the file there"
-    with refused(f"the vocabulary {path}", advice):
+    with file_errors(f"the vocabulary {path}", advice):
         content = read_vocabulary(path)
     if Tensor2TensorSubwords.is_such(content):
         return Tensor2TensorSubwords(content, path)

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.errors import UserError, refused
+from ut_tf.errors import UserError, file_errors
 from ut_tf.storage.files import read_vocabulary, write_text
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
@@ -60,7 +60,9 @@ def read_symbols(path: Path) -> list[str]:
             f"there is no vocabulary {path}: prepare the data with ut-datagen, or copy the file"
             " there."
         )
-    with refused(f"the vocabulary {path}", "prepare the data again, or copy the whole file there"):
+    with file_errors(
+        f"the vocabulary {path}", "prepare the data again, or copy the whole file there"
+    ):
         content = read_vocabulary(path)
     if not content:
         raise UserError(
