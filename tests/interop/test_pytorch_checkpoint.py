@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,15 @@ def test_tied_weights_share_memory(tmp_path: Path) -> None:
     assert not found["a"].flags.writeable
 
 
+def test_values_of_bool_and_empty_tensors(tmp_path: Path) -> None:
+    kept = storage("BoolStorage", count=3)
+    path = written(tmp_path, program(tensor((3,), (1,), kept=kept)), {"0": b"\0\1\2"})
+    assert read_pth(path)["w"].tolist() == [False, True, True]
+    kept = storage("LongStorage", count=0)
+    path = written(tmp_path, program(tensor((0, 5), (5, 1), kept=kept)), {"0": b""})
+    assert read_pth(path)["w"].shape == (0, 5) and read_pth(path)["w"].dtype == np.int64
+
+
 def refused(path: Path, what: str) -> None:
     with pytest.raises(UserError, match=what) as error:
         read_pth(path)
@@ -221,6 +231,55 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
         archive.writestr("model/data.pkl", program(tensor()))
         archive.writestr("model/byteorder", b"big")
     refused(path, "little-endian")
+
+
+def nested_pairs(count: int) -> bytes:
+    """A pickle's start, whose last kept value has 2 ** `count` parts when it is walked through."""
+    pairs = b"".join(b"h%ch%c\x86q%c" % (i, i, i + 1) for i in range(count))
+    return b"\x80\x02)q\x00" + pairs
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (b"}h\x28K\x01s.", "a tuple as a key"),
+        (short("collections") + short("OrderedDict") + b"h\x28h\x28\x93.", "has no name"),
+        (
+            b"(" + short("storage") + b"ctorch\nFloatStorage\nh\x28" + short("cpu") + b"K\x06tQ.",
+            "something else than a name",
+        ),
+    ],
+)
+def test_values_within_values_are_never_walked_through(
+    use: bytes, what: str, tmp_path: Path
+) -> None:
+    refused(written(tmp_path, nested_pairs(40) + use), what)
+
+
+def test_dictionaries_within_dictionaries_are_never_walked_through(tmp_path: Path) -> None:
+    content = b"\x80\x02}" + short("w") + tensor() + b"sq\x00"
+    for i in range(40):
+        content += b"}(" + short("a") + b"h%c" % i + short("b") + b"h%cuq%c" % (i, i + 1)
+    refused(written(tmp_path, content + b"."), "a dictionary twice")
+
+
+def test_a_storage_that_is_used_often_takes_memory_once(tmp_path: Path) -> None:
+    count = 1_000_000
+    first = (
+        b"\x80\x02}(" + short("w") + tensor((count,), (1,), kept=storage(count=count)) + b"q\x01"
+    )
+    call = tensor((count,), (1,), kept=storage(count=count))
+    path = written(
+        tmp_path,
+        first + b"".join(short(f"{i}") + call for i in range(500)) + b"u.",
+        {"0": bytes(4 * count)},
+    )
+    tracemalloc.start()
+    try:
+        assert len(read_pth(path)) == 501
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def array(kind: str, shape: list[int], start: int, end: int) -> dict[str, Any]:

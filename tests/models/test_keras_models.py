@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import resource
 import subprocess
 import sys
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +22,11 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from ut_tf import registry
+from ut_tf import keras_classes, registry
 from ut_tf.config.families import config_class
 from ut_tf.data import unpacking
 from ut_tf.errors import UserError
+from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.problem_spec import ProblemSpec
@@ -157,6 +160,17 @@ def check_export(model: Any, features: dict[str, np.ndarray], folder: Path) -> N
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_signature_of_the_users_own_is_kept(tmp_path: Path) -> None:
+    model = ut_tf.Transformer(TransformerConfig(**SMALL, num_layers=1), LANGUAGE)
+    signature = [{"targets": tf.TensorSpec([None, 4], tf.int64, "targets")}]
+    model.export(tmp_path, input_signature=signature, verbose=False)
+    _, arguments = (
+        tf.saved_model.load(tmp_path).signatures["serving_default"].structured_input_signature
+    )
+    assert arguments["targets"].shape == [None, 4]
+    assert arguments["targets"].dtype == tf.int64
+
+
 SMALL_FILE = {"hidden_size": 8, "filter_size": 8, "num_heads": 1, "num_steps": 1}
 MOST_KILOBYTES = 1_000_000
 
@@ -177,6 +191,17 @@ def changed(compiled_file: Path, path: Path, **changes: Callable[[bytes], bytes]
             change = changes.get(name.partition(".")[0], bytes)
             target.writestr(name, change(source.read(name)))
     return path
+
+
+def test_a_compiled_model_that_was_not_trained_is_loaded(tmp_path: Path) -> None:
+    spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
+    wide = {**SMALL_FILE, "hidden_size": 256}
+    model = ut_tf.UniversalTransformer(UniversalTransformerConfig(**wide), spec)
+    model.compile(keras.optimizers.Adam(amsgrad=True, use_ema=True), "mse")
+    model.save(tmp_path / "model.keras")
+    loaded = ut_tf.load_keras_model(tmp_path / "model.keras")
+    assert loaded.count_params() == model.count_params()
+    assert len(loaded.optimizer.variables) > 4 * len(loaded.trainable_variables)
 
 
 def test_a_lambda_is_not_executed(tmp_path: Path) -> None:
@@ -269,6 +294,36 @@ def test_members_lead_nowhere_else_and_no_bomb_is_unpacked(
     monkeypatch.setattr(unpacking, "_LEAST", 0)
     with pytest.raises(UserError, match="unpacks to more than"):
         ut_tf.load_keras_model(path)
+
+
+@pytest.mark.parametrize("value", [b"[],", b"{},", b"0,", b'"",'])
+def test_a_configuration_of_many_megabytes_is_not_parsed(
+    compiled_file: Path, tmp_path: Path, value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("parsed")
+
+    content = b'{"a": [' + value * (17_000_000 // len(value)) + b"0]}"
+    path = changed(compiled_file, tmp_path / "model.keras", config=lambda _: content)
+    monkeypatch.setattr(keras_classes, "json", types.SimpleNamespace(loads=refuse))
+    with pytest.raises(UserError, match=r"config\.json has 1[67],.* at most 16,000,000"):
+        keras_classes.load_keras_model(path)
+
+
+def test_a_configuration_that_cannot_be_walked_leaves_the_bound(
+    compiled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = changed(compiled_file, tmp_path / "model.keras", config=lambda _: b"[" * 100_000)
+    bounds = []
+
+    def bounded(most: int | None) -> Any:
+        bounds.append(most)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(keras_classes, "bounded_variables", bounded)
+    with pytest.raises((ValueError, RecursionError)):
+        ut_tf.load_keras_model(path)
+    assert bounds and bounds[0] is not None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -221,6 +221,13 @@ def test_a_full_queue_and_a_slow_model():
     assert model.calls == [[{"inputs": "a"}]]
 
 
+def test_the_page_of_a_model_without_a_name_is_titled_by_what_it_was_trained_on():
+    model = PythonModel(SIGNATURES)
+    with served(model, "model") as server:
+        page = requests.get(server.address, timeout=9).text
+    assert "<h1>reversing &lt;letters&gt;</h1>" in page and 'data-model="model"' in page
+
+
 def test_the_page_of_insights_is_beside_the_protocol():
     async def steps(_):
         return HTMLResponse("steps")
@@ -348,6 +355,15 @@ def test_the_fields_of_an_example_stand_in_the_same_line(page: Tab, model: Pytho
     assert len([call for call in model.calls if "targets" in call[0]]) == 1
 
 
+def test_a_score_of_minus_infinity_is_shown(page: Tab) -> None:
+    assert ask(page, "impossible", inputs="x") == ["a: NaNscore -Infinity"]
+
+
+def test_every_question_is_one_about_the_whole_story(page: Tab) -> None:
+    answers = ask(page, "classify", story="Mary left.\nJohn came.", question="Who?\nWhere?")
+    assert answers == ["Who?", "Who?: 2 lines", "Where?", "Where?: 2 lines"]
+
+
 @pytest.fixture
 def opened(tab: Tab) -> Iterator[Callable[[dict[str, Any], dict[str, Any]], Tab]]:
     """Opens the page of a model with these signatures, of which it knows this."""
@@ -362,6 +378,15 @@ def opened(tab: Tab) -> Iterator[Callable[[dict[str, Any], dict[str, Any]], Tab]
             return tab
 
         yield open_page
+
+
+def test_classes_have_names(opened: Callable[..., Tab]) -> None:
+    answer = {"outputs": "<b>", "probability": 0.75, "probabilities": [0.25, 0.75]}
+    signatures = {"weigh": (["inputs"], lambda examples: [answer] * len(examples))}
+    page = opened(signatures, {"classes": ["kitchen", "<b>"]})
+    assert ask(page, "weigh", inputs="x") == ["<b>75%"]
+    cells = [text for text in page.texts("#result td") if text]
+    assert cells == ["<b>", "75%", "kitchen", "25%"]
 
 
 def test_boards_are_drawn_and_their_steps(opened: Callable[..., Tab]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from tests.training.toy import ToyCopy, toy_run
 from ut_tf.errors import UserError
 from ut_tf.training import agreement, distribution, threads
 from ut_tf.training.agreement import Facts, check_agreement, data_digest, facts_of
-from ut_tf.training.cluster import expand_nodes, join_cluster
+from ut_tf.training.cluster import expand_nodes, join_cluster, slurm_workers
 from ut_tf.training.distribution import (
     Workers,
     check_same_precision,
     describe_devices,
     make_strategy,
+    on_accelerator,
     worker_count,
 )
 
@@ -111,6 +113,22 @@ def test_a_lost_worker_is_named_in_one_sentence(message: str, named: str) -> Non
     assert "same command" in str(caught.value)
 
 
+def test_a_single_worker_loses_none() -> None:
+    alone = distribution.Workers(None, 1, 0)
+    with pytest.raises(tf.errors.AbortedError), distribution.lost_workers_named(alone):
+        raise tf.errors.AbortedError(None, None, "no other")
+
+
+def test_an_address_in_use_is_the_user_s_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
+
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": TWO}))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", refuse)
+    with pytest.raises(UserError, match="Could not start gRPC server"):
+        distribution._multi_worker_strategy()
+
+
 @pytest.mark.parametrize("index", [1, "1"])
 def test_workers_are_counted(monkeypatch: pytest.MonkeyPatch, index: Any) -> None:
     cluster = {"chief": ["c:1"], **TWO}
@@ -120,10 +138,59 @@ def test_workers_are_counted(monkeypatch: pytest.MonkeyPatch, index: Any) -> Non
     assert worker_count() == 3
 
 
+def test_num_gpus_that_is_not_used_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": TWO, "task": {"type": "worker", "index": 0}})
+    )
+    monkeypatch.setattr(distribution, "_multi_worker_strategy", lambda: "workers")
+    assert make_strategy(1) == "workers"
+    assert "`num_gpus`=1 is not used" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("num_gpus", [None, 0])
 def test_without_a_gpu_it_is_said_what_gpus_need(num_gpus: int | None) -> None:
     described = describe_devices(make_strategy(num_gpus))
     assert described == "the CPU (no GPU found; GPUs need pip install 'tensorflow[and-cuda]')"
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        ([0], "1 × NVIDIA H100"),
+        ([0, 1], "2 × NVIDIA H100"),
+        ([1, 2], "1 × NVIDIA H100 and 1 × NVIDIA A100"),
+    ],
+)
+def test_gpus_are_counted_by_name(
+    monkeypatch: pytest.MonkeyPatch, used: list[int], expected: str
+) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100", "NVIDIA H100", "NVIDIA A100"])
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    devices = tuple(f"/job:localhost/replica:0/task:0/device:GPU:{index}" for index in used)
+    monkeypatch.setattr(type(strategy.extended), "worker_devices", devices)
+    assert describe_devices(strategy) == expected
+
+
+def test_the_default_strategy_uses_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100"])
+    assert describe_devices(tf.distribute.get_strategy()) == "1 × NVIDIA H100"
+    assert on_accelerator(tf.distribute.get_strategy())
+
+
+def test_a_cpu_that_was_asked_for_is_no_lack_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend_gpus(monkeypatch, ["NVIDIA H100"])
+    assert describe_devices(make_strategy(0)) == "the CPU"
+    assert not on_accelerator(make_strategy(0))
+
+
+def _pretend_gpus(monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    listed = list(range(len(names)))
+    for kind in ("physical", "logical"):
+        monkeypatch.setattr(tf.config, f"list_{kind}_devices", lambda _: listed)
+    details = lambda gpu: {"device_name": names[gpu]}  # noqa: E731
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
 
 
 @pytest.fixture
@@ -148,6 +215,30 @@ def test_few_cores_run_operations_side_by_side_and_many_share_each(
     monkeypatch.setattr(threads, "usable_cores", lambda: 16)
     threads.set_threads()
     assert counts == {}
+
+
+def test_what_the_user_sets_goes_before_the_default(
+    counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads.set_threads(0, 5)
+    assert counts == {"inter": 5}
+    counts.clear()
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
+    threads.set_threads()
+    assert counts == {"inter": 2}
+
+
+def test_a_default_leaves_a_tensorflow_that_computes_alone(
+    counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(count: int) -> None:
+        raise RuntimeError(f"{count}: cannot be modified after initialization")
+
+    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", refuse)
+    threads.set_threads()
+    assert counts == {"inter": 2}
+    with pytest.raises(RuntimeError, match="3: cannot"):
+        threads.set_threads(3)
 
 
 # As srun -N2 -n3 sets them in the task of rank 2, on the second node.
@@ -194,6 +285,21 @@ def test_srun_makes_a_cluster() -> None:
     assert said == [f"worker 2 of 3 by SLURM, at gpu10:{PORT}"]
 
 
+def test_steps_and_jobs_of_a_node_have_ports_of_their_own() -> None:
+    ports: set[str] = set()
+    for job, step in itertools.product(range(71, 91), range(4)):
+        numbers = {"SLURM_JOB_ID": str(job), "SLURM_STEP_ID": str(step)}
+        ports.update(slurm_workers({**STEP, **numbers})[0])
+    assert len(ports) == 20 * 4 * 3
+
+
+def test_tasks_in_turn() -> None:
+    environment = {**STEP, "SLURM_DISTRIBUTION": "cyclic", "SLURM_PROCID": "1"}
+    join_cluster("slurm", silent, environment)
+    workers = json.loads(environment["TF_CONFIG"])["cluster"]["worker"]
+    assert workers == [f"gpu09:{PORT}", f"gpu10:{PORT}", f"gpu09:{PORT + 1}"]
+
+
 @pytest.mark.parametrize(
     ("cluster", "changes"),
     [
@@ -228,3 +334,8 @@ def test_a_process_may_train_alone() -> None:
 def test_variables_that_do_not_agree(changes: dict[str, str], expected: str) -> None:
     with pytest.raises(UserError, match=expected):
         join_cluster("slurm", silent, {**STEP, **changes})
+
+
+def test_unknown_clusters_are_named() -> None:
+    with pytest.raises(UserError, match="`cluster`=k8s: expected one of auto"):
+        join_cluster("k8s", silent, {})

@@ -17,7 +17,8 @@ from tensorboard.context import RequestContext
 
 from tests.training.toy import ToyCopy, toy_run
 from ut_tf.evaluation.evaluator import Evaluator
-from ut_tf.evaluation.validations import judged
+from ut_tf.evaluation.validations import diverging, judged
+from ut_tf.storage import json_lines
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.json_lines import objects
 from ut_tf.storage.layout import METRICS_FILE
@@ -50,6 +51,17 @@ def test_a_damaged_line_is_dropped_and_the_others_stay(tmp_path: Path, damage: b
     assert path.read_bytes() == whole + whole
     path.write_bytes(damage + b"\n" + whole)
     assert [values["loss"] for values in objects(path) if "loss" in values] == [0.5]
+
+
+def test_a_line_without_an_end_fills_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_lines, "MOST_JSON_BYTES", 50)
+    path = tmp_path / "metrics.jsonl"
+    whole = b'{"kind": "eval", "step": 1}\n'
+    path.write_bytes(whole + b" " * 500 + b"\n" + whole + b" " * 500)
+    drop_lines_after(path, 2)
+    assert path.read_bytes() == whole + whole
 
 
 def test_numbers_keep_every_bit_and_nan_is_null(tmp_path: Path) -> None:
@@ -191,6 +203,15 @@ def test_the_best_evaluation_is_the_one_with_the_lowest_loss_of_the_best(
     assert state.bad_evaluations == without_progress
 
 
+@pytest.mark.parametrize(("value", "loss"), [(math.inf, 0.1), (math.nan, None), (2.0, math.nan)])
+def test_what_an_older_version_took_for_the_best_gives_way(
+    value: float, loss: float | None
+) -> None:
+    state = TrainingState(step=4, best_step=2, best_value=value, best_loss=loss)
+    state.judge(1.0, "max", 0.5)
+    assert (state.best_step, state.best_value, state.best_loss) == (4, 1.0, 0.5)
+
+
 # Update by update; of the first and the last alone both are numbers.
 EVALUATIONS = [
     {"accuracy": 0.5, "loss": 1.0},
@@ -229,3 +250,24 @@ def test_what_is_no_number_is_told_and_never_the_best(
         assert line.startswith(f"warning: at step {step} ") and words in line
         assert "that of step 1 stays" in line and "lower learning_rate" in line
     assert list(judged(tmp_path / METRICS_FILE, "accuracy")) == [(1, 0.5), (7, 0.6)]
+
+
+@pytest.mark.usefixtures("eager")
+def test_where_no_evaluation_is_sound_none_is_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Evaluator, "evaluate", lambda *_: {"loss": math.inf})
+    run = toy_run(tmp_path, eval_frequency=1, train_steps=2)
+    train(run)
+    assert CheckpointStore(tmp_path).best_step() is None
+    assert capsys.readouterr().err.count("does not count as the best, none is;") == 2
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, None])
+def test_losses_of_every_set_are_looked_at_and_those_of_groups_are_not(
+    number: float | None,
+) -> None:
+    metrics = {"loss": 1.0, "long/loss": number, "loss/task_1": math.nan, "error": math.nan}
+    assert list(diverging(metrics)) == ["long/loss"]
+    # As a file has it.
+    assert list(diverging(json.loads(json.dumps(metrics)))) == ["long/loss"]
