@@ -1,4 +1,4 @@
-"""The picture of a page in README shows what its caption says."""
+"""The picture of the page in docs/insights.md shows what its caption says."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_the_picture_shows_the_wrong_answer_after_three_steps(browser: Any, tmp_
     try:
         assert pictures.draw(browser, tmp_path).startswith(b"\x89PNG")
         tab = Tab(browser, tmp_path)
-        assert "The facts took one to three steps, the question five; after three" in (
-            (ROOT / "README.md").read_text(encoding="utf-8")
+        assert "a question takes five steps, the facts of its story one to three](images/think" in (
+            (ROOT / "docs" / "insights.md").read_text(encoding="utf-8")
         )
         assert "The facts took 1 to 3 steps" in tab.text("main")
         answers = tab.texts("#answers tbody strong")
