@@ -18,15 +18,15 @@ from ut_tf.paths import expanded
 from ut_tf.run_config import read_values
 from ut_tf.storage.files import write_text
 from ut_tf.tables.by import BY, panels_by, panels_text
+from ut_tf.tables.exports import as_csv, as_json, report_markdown
 from ut_tf.tables.layout_files import PUBLICATIONS, paper_tables
-from ut_tf.tables.paper_report import Report, make_report
-from ut_tf.tables.report_text import as_csv, as_json, as_markdown
+from ut_tf.tables.publication import Report, make_report
 from ut_tf.tables.runs import FoundRun, find_runs
 
 COMMAND, DESCRIPTION, FLAGS = declaration("report")
 
 _MAIN_CURVES = "main"
-_FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json, "md": as_markdown}
+_FORMATS = {"markdown": report_markdown, "csv": as_csv, "json": as_json, "md": report_markdown}
 _HTML = "html"
 
 

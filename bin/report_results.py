@@ -19,10 +19,10 @@ from ut_tf.storage.files import write_text
 from ut_tf.tables.curves import keep_curve
 from ut_tf.tables.html import records_page
 from ut_tf.tables.kept_tables import KeptTables, written_anew
-from ut_tf.tables.kept_text import as_markdown
 from ut_tf.tables.layout_files import layout_of, read_tables
 from ut_tf.tables.record import ResultRecord, keep_records
 from ut_tf.tables.records_from_runs import RecordingOptions, records_of
+from ut_tf.tables.rendered import as_markdown
 from ut_tf.tables.runs import FoundRun
 
 _COMMAND = "ut-report"

@@ -22,7 +22,7 @@ from ut_tf.errors import UserError
 from ut_tf.hparams.catalogue import HPARAMS_SETS, TENSOR2TENSOR
 from ut_tf.models.catalogue import MODELS
 from ut_tf.tables.kept_tables import KeptTables
-from ut_tf.tables.kept_text import as_markdown
+from ut_tf.tables.rendered import as_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("docs/hyperparameters.md", "docs/models.md")

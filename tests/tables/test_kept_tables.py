@@ -15,11 +15,11 @@ from ut_tf.errors import UserError
 from ut_tf.factories import make_hparams
 from ut_tf.tables.html import records_page
 from ut_tf.tables.kept_tables import KeptTables, written_anew
-from ut_tf.tables.kept_text import as_markdown, render
 from ut_tf.tables.layout import Column, Table, Total
 from ut_tf.tables.layout_files import read_tables
 from ut_tf.tables.overlaps import EXCHANGES, Overlap, read_overlaps
 from ut_tf.tables.record import ResultRecord, keep_records, read_records
+from ut_tf.tables.rendered import as_markdown, render
 
 SINGLE = Table(
     "babi",

@@ -23,7 +23,7 @@ from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.layout import CONFIG_FILE, RECORDS_FILE, SWEEP_LOG_FILE
 from ut_tf.sweeping.grid import Cell, Progress, State
 from ut_tf.sweeping.jobs import COMMAND_MARK, Command, Job, Jobs, Outcome
-from ut_tf.tables.report_text import summary_table
+from ut_tf.tables.rendered import as_markdown, as_texts
 from ut_tf.tables.runs import find_runs
 from ut_tf.tables.summary import headline, last_records, summarise
 
@@ -326,7 +326,7 @@ def summary(folder: Path, say: Callable[[str], None]) -> str:
         return ""  # Not one of the runs came so far as to write its configuration.
     for warning in warnings:
         say(f"warning: {warning}")
-    rows = summarise(
+    filled = summarise(
         (run, record) for run in runs for record in last_records(run) if not record.test_problem
     )
-    return summary_table(rows) if rows else ""
+    return as_markdown(as_texts(filled), padded=True) if filled.lines else ""

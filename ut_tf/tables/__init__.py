@@ -5,7 +5,8 @@
     runs, evaluation_table, summary         what a run directory holds, and its figures
     record, records_from_runs, curves       what is kept of a run, and overlaps with training data
     layout, layout_files                    which table has which lines and columns
-    kept_tables, kept_lines, kept_text      tables of kept records, on pages of docs/
-    paper_report, report_text               a publication's tables, filled from runs
-    by, cells, texts, html, plots           parts that tables share
+    lines, kept_tables                      lines of kept records, and the pages of docs/
+    publication                             lines of a publication's tables, of run directories
+    rendered, texts, html, exports, plots   any lines written: Markdown, HTML, CSV, JSON, plots
+    by, cells                               parts that tables share
 """

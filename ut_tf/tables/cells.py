@@ -100,11 +100,6 @@ class Cell:
     folders: tuple[Path, ...] = ()
     paper: str = ""
 
-    @property
-    def only_intervals(self) -> tuple[Interval | None, ...] | None:
-        """The intervals of the only seed; None where there are several."""
-        return self.intervals if self.seeds == 1 else None
-
 
 def figure_of(record: Record, name: str) -> Figure:
     """A metric of an evaluation; what is not there, or not finite, is None. That of

@@ -9,6 +9,7 @@ Below a table of kept records stand its runs: command, commit, machine, what cho
 when the test data was read, and a link to the learning curve.
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -16,9 +17,10 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ut_tf.tables.paper_report import FilledTable, Report
+from ut_tf.tables.lines import FilledTable
+from ut_tf.tables.publication import Report
 from ut_tf.tables.record import ResultRecord
-from ut_tf.tables.report_text import heading, notes_below, summary_lines, table_lines
+from ut_tf.tables.rendered import as_texts
 from ut_tf.tables.texts import RenderedTable, processor_text
 from ut_tf.web.style_sheet import style_sheet
 
@@ -39,17 +41,15 @@ def report_page(report: Report, beside: Path) -> str:
 
     check_installed()
     title = f"Runs beside the {report.publication}'s tables"
-    parts = [_filled(filled, report.publication, beside) for filled in report.tables]
+    parts = [_filled(filled, beside) for filled in report.tables]
     if report.not_evaluated:
         items = "".join(
             f"<li>{_folder_link(run.folder, beside)}: <code>{escape(command)}</code></li>"
             for run, command in report.not_evaluated
         )
         parts.append(f"<section><h2>Not evaluated yet</h2>\n<ul>{items}</ul></section>")
-    if report.others:
-        header, lines = summary_lines(report.others)
-        links = [_folder_links(row.cell.folders, beside) for row in report.others]
-        parts.append(_section("Other runs", header, lines, links=links))
+    if report.others.lines:
+        parts.append(_filled(report.others, beside))
     return _page(title, parts)
 
 
@@ -65,7 +65,7 @@ def records_page(tables: Sequence[RenderedTable], curves: Path) -> str:
         runs = "\n".join(f"<li>{_record(record, curves)}</li>" for record in table.runs)
         count = f"<details><summary>{len(table.runs)} runs</summary>"
         details = f"\n{count}\n<ul>\n{runs}\n</ul></details>" if runs else ""
-        parts.append(_section(table.name, table.header, table.rows, table.below, after=details))
+        parts.append(_section(table, after=details))
     return _page("Results", parts)
 
 
@@ -80,43 +80,33 @@ def _page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def _section(
-    title: str,
-    header: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    below: Sequence[str] = (),
-    links: Sequence[str] | None = None,
-    after: str = "",
-) -> str:
+def _section(table: RenderedTable, links: Sequence[str] | None = None, after: str = "") -> str:
     """A table below its title; `links`: to the runs of each line, where there are some of ours;
     `after`: HTML at its end.
     """
-    head = [_escaped(text) for text in header] + (["runs"] if links is not None else [])
+    head = [_escaped(text) for text in table.header] + (["runs"] if links is not None else [])
     body = []
-    for place, line in enumerate(lines):
+    for place, line in enumerate(table.rows):
         cells = "".join(f"<td>{_escaped(text)}</td>" for text in line)
         cells += f'<td class="runs">{links[place]}</td>' if links is not None else ""
         kind = ' class="ours"' if links and links[place] else ""
         body.append(f"<tr{kind}>{cells}</tr>")
     rows = "\n".join([f"<tr>{''.join(f'<th>{text}</th>' for text in head)}</tr>", *body])
-    notes = "".join(f"\n<p>{_escaped(text)}</p>" for text in below)
+    notes = "".join(f"\n<p>{_escaped(text)}</p>" for text in table.below)
     return (
-        f"<section>\n<h2>{_escaped(title)}</h2>\n<table>\n{rows}\n</table>{notes}{after}\n"
+        f"<section>\n<h2>{_escaped(table.name)}</h2>\n<table>\n{rows}\n</table>{notes}{after}\n"
         "</section>"
     )
 
 
-def _filled(filled: FilledTable, publication: str, beside: Path) -> str:
-    header, rows = table_lines(filled, publication)
+def _filled(filled: FilledTable, beside: Path) -> str:
+    # Only with a line for each row is there a place for its links.
+    flat = dataclasses.replace(filled.table, upright=False)
+    table = as_texts(dataclasses.replace(filled, table=flat))
     links = [
-        _folder_links([folder for cell in row.cells.values() for folder in cell.folders], beside)
-        if row
-        else ""
-        for row, _ in rows
+        ", ".join(_folder_link(folder, beside) for folder in folders) for folders in table.folders
     ]
-    title = heading(filled)
-    lines = [cells for _, cells in rows]
-    return _section(title, header, lines, notes_below(filled), links, _plot(filled, title))
+    return _section(table, links, _plot(filled, table.name) if filled.publication else "")
 
 
 def _plot(filled: FilledTable, title: str) -> str:
@@ -132,13 +122,9 @@ def _plot(filled: FilledTable, title: str) -> str:
     # Within HTML neither the XML declaration nor the document type belongs before the element.
     svg = svg[svg.index("<svg") :].strip()
     # Each plot has identifiers of its own, so that none refers to another's.
-    mark = f"t{filled.table.name}-"
+    mark = f"t{filled.table.name.replace(' ', '-')}-"
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{mark}", svg)
     return f'\n<figure aria-label="{escape(title)}">\n{svg}\n</figure>'
-
-
-def _folder_links(folders: Iterable[Path], beside: Path) -> str:
-    return ", ".join(_folder_link(folder, beside) for folder in dict.fromkeys(folders))
 
 
 def _folder_link(folder: Path, beside: Path) -> str:

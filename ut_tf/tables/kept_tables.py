@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Self
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.tables.kept_text import as_markdown, render, render_summary
 from ut_tf.tables.layout import Table
 from ut_tf.tables.layout_files import read_tables
 from ut_tf.tables.overlaps import Overlap, Overlaps, read_overlaps
 from ut_tf.tables.record import ResultRecord, read_records
+from ut_tf.tables.rendered import as_markdown, render, render_summary
 from ut_tf.tables.texts import RenderedTable
 
 _BEGIN = re.compile(r"^<!-- table:\s*(\S*)", re.MULTILINE)

@@ -7,8 +7,8 @@
     Table("lengths", lines=("task", "set"), figures=(Column("400", ("length_400/seq_acc",)),))
 
 A table of a publication has sources and published rows, and is filled from run directories
-(``ut_tf.tables.paper_report``). A table of kept records has lines (``ut_tf.tables.kept_lines``). A
-metric "error > 5" counts the problems whose error is above 5.
+(``ut_tf.tables.publication``). A table of kept records has lines (``ut_tf.tables.lines``). A metric
+"error > 5" counts the problems whose error is above 5.
 """
 
 import dataclasses
@@ -39,7 +39,6 @@ class Source:
       length: the length that the table is about, for metrics of a length; 0: none.
       note: in a few words, what is other than in the table; empty: nothing. "{problem}" stands for
         the problem's name.
-      variant: the setting, in tables whose rows are of a model in a setting.
     """
 
     problems: tuple[str, ...]
@@ -48,7 +47,6 @@ class Source:
     split: str = "test"
     length: int = 0
     note: str = ""
-    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,19 @@ class Column:
     Args:
       title: the heading.
       metrics: whose figures a cell has.
-      digits: after the point, of each metric; the last of all further ones.
+      digits: after the point, of each metric, the last of all further ones; empty: as many as an
+        interval supports.
       form: the cell with "{}" for each metric; empty: " / " between them.
       where: regular expressions that fields of the column's records fit, such as "task", "split"
         or "test_problem" (which is empty where nothing else is said).
-      interval: whether intervals are written: of a record's the last metric's.
-      mean: whether the mean over the seeds of records has a column of its own.
+      interval: whether the last metric's interval is written.
+      mean: whether the mean over the seeds has a column of its own.
       from_error: whether the metric is an error in percent that is shown as an accuracy.
       paper: the publication's figures as printed, by "task, row", task or row.
       paper_title: the heading of their column.
       total: whether the table's total, where it has one, has this column.
-      sources: what may fill a cell from run directories; at most one of them without a note for
-        each variant.
+      sources: what may fill a cell from run directories; at most one of them without a note, all of
+        equally many problems.
     """
 
     title: str
@@ -89,9 +88,9 @@ class Column:
         """A cell of the metrics' texts."""
         return self.form.format(*values) if self.form else SEPARATOR.join(values)
 
-    def digits_of(self, place: int) -> int:
-        """The digits of a metric."""
-        return self.digits[min(place, len(self.digits) - 1)]
+    def digits_of(self, place: int) -> int | None:
+        """The digits of a metric; None: as many as an interval supports."""
+        return self.digits[min(place, len(self.digits) - 1)] if self.digits else None
 
     def metrics_of(self, source: Source) -> tuple[str, ...]:
         """The metrics of a source."""
@@ -120,13 +119,11 @@ class PublishedRow:
       model: which model.
       cells: its figures.
       seeds: how many seeds they are from, in words.
-      variant: the setting, see ``Source``.
     """
 
     model: str
     cells: tuple[str, ...]
     seeds: str = ""
-    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ class Table:
     """The layout of a table.
 
     Args:
-      name: by which pages name it; of a publication its number ("1"; parts of it "1a", "1b").
+      name: by which pages name it; of a publication its number ("1"; parts of it "1a 10k joint").
       title: what a publication's table shows.
       published: its rows as printed.
       unit: what the problems of a source are, where there are several ("tasks").
@@ -210,13 +207,6 @@ class Table:
     total: Total | None = None
     others: str = ""
     summary: tuple[SummaryLine, ...] = ()
-
-    @property
-    def variants(self) -> list[str]:
-        """The settings of its sources, in their order."""
-        return list(
-            dict.fromkeys(source.variant for column in self.figures for source in column.sources)
-        )
 
     @property
     def source(self) -> str:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from ut_tf.figures.style import COLORS, PUBLISHED_COLOR, in_style, new_panels
 from ut_tf.figures.words import in_words
 from ut_tf.tables.cells import Cell
+from ut_tf.tables.exports import printed_numbers
 from ut_tf.tables.layout import LENGTH, Column
-from ut_tf.tables.paper_report import FilledTable
-from ut_tf.tables.report_text import printed_numbers
+from ut_tf.tables.lines import FilledTable
 
 _PANELS_PER_LINE = 3
 
@@ -30,7 +30,7 @@ def table_plot(filled: FilledTable) -> Any | None:
     columns = [
         column
         for column in filled.table.figures
-        if any(column.title in row.cells for row in filled.rows)
+        if any(column.title in line.cells for line in filled.lines)
     ]
     if not columns:
         return None
@@ -73,14 +73,13 @@ def _marks(filled: FilledTable, column: Column) -> Iterator[_Mark]:
     number = filled.table.figures.index(column)
     for row in filled.table.published:
         for value in printed_numbers(row.cells[number])[:1]:
-            label = ", ".join(filter(None, (row.model, row.variant, row.seeds)))
+            label = ", ".join(filter(None, (row.model, row.seeds)))
             yield _Mark(f"{label} (published)", value, value, value, False)
-    for our_row in filled.rows:
-        cell = our_row.cells.get(column.title)
+    for line in filled.lines:
+        cell = line.cells.get(column.title)
         value_and_bounds = None if cell is None else _value(cell)
         if value_and_bounds is not None:
-            label = ", ".join(filter(None, (our_row.system, our_row.variant, our_row.recipe)))
-            yield _Mark(label, *value_and_bounds, True)
+            yield _Mark(", ".join(filter(None, line.values)), *value_and_bounds, True)
 
 
 def _value(cell: Cell) -> tuple[float, float, float] | None:
@@ -92,6 +91,6 @@ def _value(cell: Cell) -> tuple[float, float, float] | None:
         return None
     if cell.deviation and cell.deviation[0] is not None:
         return mean, mean - cell.deviation[0], mean + cell.deviation[0]
-    interval = cell.only_intervals[0] if cell.only_intervals else None
+    interval = cell.intervals[0] if cell.intervals and cell.seeds == 1 else None
     low, high = interval or (mean, mean)
     return mean, min(low, mean), max(high, mean)

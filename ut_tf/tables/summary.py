@@ -3,19 +3,19 @@ are in no table.
 
 ::
 
-    for row in summarise((run, record) for run in runs for record in last_records(run)):
-        row.problem, row.metric, row.cell.best, row.cell.mean, row.cell.deviation, row.cell.seeds
+    filled = summarise((run, record) for run in runs for record in last_records(run))
 
 An evaluation has many metrics; its headline is the first of a list of kinds that it
 has. Of several sets the last in natural order counts (the greatest length).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ut_tf.evaluation.records import Record
 from ut_tf.ordering import natural_order
-from ut_tf.tables.cells import Cell, Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.cells import Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.layout import Column, Table
+from ut_tf.tables.lines import FilledTable, Line
 from ut_tf.tables.runs import FOLD, FoundRun, without_fold
 
 # What a reader looks at first: kinds of metrics, the most telling first.
@@ -30,27 +30,14 @@ _HEADLINES = (
     "perplexity",
     "loss",
 )
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The seeds of one model and one recipe on one problem.
-
-    Args:
-      problem: its name.
-      system: what the model is.
-      recipe: its set and overrides.
-      metric: whose figures the cell has.
-      note: what is other than in the published benchmark; empty: nothing.
-      cell: the figures.
-    """
-
-    problem: str
-    system: str
-    recipe: str
-    metric: str
-    note: str
-    cell: Cell
+_FIGURE = "figure"
+_TABLE = Table(
+    "Other runs",
+    lines=("problem", "row", "set", "metric", "note"),
+    facts=(),
+    titles={"note": "data"},
+    figures=(Column(_FIGURE, (_FIGURE,), digits=()),),
+)
 
 
 def headline(record: Record) -> str:
@@ -72,8 +59,8 @@ def last_records(run: FoundRun) -> list[Record]:
     return list({record.test_problem: record for record in run.records}.values())
 
 
-def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
-    """A summary for each problem, model and recipe.
+def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> FilledTable:
+    """A table with a line for each problem, model and recipe.
 
     Runs are summed up together only where the evaluation is the same: its metric, its split, and
     what its data is. Of two with the same seed the one evaluated last counts.
@@ -81,7 +68,7 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
     Args:
       evaluations: each run with one of its evaluations.
     """
-    groups: dict[tuple[str, str, str, str, str], dict[Repetition, Reading]] = {}
+    groups: dict[tuple[str, ...], dict[Repetition, Reading]] = {}
     for run, record in sorted(evaluations, key=lambda evaluation: evaluation[1].time):
         if metric := headline(record):
             problem = record.test_problem or run.problem
@@ -89,10 +76,10 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> list[Summary]:
             groups.setdefault(group, {})[run.repetition] = Reading(
                 (figure_of(record, metric),), record.selection, run.folder, record.time
             )
-    return [
-        Summary(*group, cell=make_cell({group[0]: groups[group]}))
-        for group in sorted(groups, key=lambda group: [natural_order(part) for part in group])
-    ]
+    ordered = sorted(groups, key=lambda group: [natural_order(part) for part in group])
+    return FilledTable(
+        _TABLE, [Line(group, {_FIGURE: make_cell({"": groups[group]})}) for group in ordered]
+    )
 
 
 def _note(run: FoundRun, record: Record) -> str:

@@ -1,8 +1,8 @@
-"""The lines of a table of kept results: records that differ in their seeds alone, made one.
+"""The lines of a filled table; of kept results records that differ in their seeds alone, made one.
 
 ::
 
-    for line in make_lines(table, records):
+    for line in make_lines(table, records):             # of kept results
         line.values                             # ("copy", "ut_length_generalization")
         cell = line.cells["400"]
         cell.best, cell.mean, cell.deviation, cell.intervals, cell.paper
@@ -14,6 +14,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ut_tf.errors import counted
 from ut_tf.evaluation.selection import first
@@ -24,23 +25,55 @@ from ut_tf.tables.record import ResultRecord
 
 
 @dataclass(frozen=True)
-class ResultLine:
+class Line:
     """A line of a table.
 
     Args:
       values: of the fields that tell the lines apart.
-      runs: a record of each run, for facts.
       cells: by the column's title; a column without all its metrics is missing.
       notes: what is other than in the publication's data, and than in lines of the same values.
+      runs: a record of each kept run, for facts.
     """
 
     values: tuple[str, ...]
-    runs: tuple[ResultRecord, ...]
     cells: Mapping[str, Cell]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    runs: tuple[ResultRecord, ...] = ()
+
+    @property
+    def folders(self) -> list[Path]:
+        """The run directories of its cells, each once."""
+        folders = (folder for cell in self.cells.values() for folder in cell.folders)
+        return list(dict.fromkeys(folders))
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """How many seeds it has: the least and the most of its cells."""
+        if self.runs:
+            count = len({record.seed for record in self.runs})
+            return count, count
+        counts = [cell.seeds for cell in self.cells.values()]
+        return min(counts), max(counts)
 
 
-def make_lines(table: Table, records: Iterable[ResultRecord]) -> list[ResultLine]:
+@dataclass(frozen=True)
+class FilledTable:
+    """A table with its lines.
+
+    Args:
+      table: its layout.
+      lines: in their order.
+      below: sentences below the table, such as which runs are left out.
+      publication: whose rows stand above the lines; empty: the table has none.
+    """
+
+    table: Table
+    lines: Sequence[Line]
+    below: tuple[str, ...] = ()
+    publication: str = ""
+
+
+def make_lines(table: Table, records: Iterable[ResultRecord]) -> list[Line]:
     """The lines of a table in their order."""
     groups: dict[tuple[tuple[str, ...], object], list[ResultRecord]] = {}
     trainings: dict[tuple[str, ...], set[tuple[int | None, str]]] = {}
@@ -92,13 +125,13 @@ def seeds_of(record: ResultRecord, records: Iterable[ResultRecord]) -> list[Resu
 
 def _line(
     table: Table, values: tuple[str, ...], records: Sequence[ResultRecord], training: str
-) -> ResultLine:
+) -> Line:
     cells = {
         column.title: cell for column in table.figures if (cell := cell_of(table, column, records))
     }
     runs = {record.run_key: record for record in records}
     notes = dict.fromkeys([*(record.note for record in records), training])
-    return ResultLine(values, tuple(runs.values()), cells, tuple(filter(None, notes)))
+    return Line(values, cells, tuple(filter(None, notes)), tuple(runs.values()))
 
 
 def cell_of(table: Table, column: Column, records: Iterable[ResultRecord]) -> Cell | None:
@@ -120,7 +153,9 @@ def cell_of(table: Table, column: Column, records: Iterable[ResultRecord]) -> Ce
     if len({tuple(record.value for record in run) for run in whole}) == 1:
         # Whichever validation puts first.
         any_one = make_cell({"": {(0, ""): _reading(column, whole[0])}})
-        cell = dataclasses.replace(any_one, mean=cell.mean, deviation=cell.deviation)
+        cell = dataclasses.replace(
+            any_one, mean=cell.mean, deviation=cell.deviation, seeds=cell.seeds
+        )
     papers = [record.paper for record in whole[0]]
     paper = "" if None in papers else SEPARATOR.join(filter(None, papers))
     return dataclasses.replace(cell, paper=paper)

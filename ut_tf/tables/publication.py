@@ -7,13 +7,13 @@
 
 Each evaluation of a run is compared with each source of each column. One that fits
 becomes a reading, with a note where its data, its arguments, its length or its split are not the
-table's. Readings of one model, one recipe and one note make a row, so that no cell joins figures
+table's. Readings of one model, one recipe and one note make a line, so that no cell joins figures
 that may be compared with the published ones and figures that may not.
 """
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -21,53 +21,16 @@ from typing import NamedTuple
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
-from ut_tf.tables.cells import Cell, Figure, Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.cells import Figure, Reading, Repetition, figure_of, make_cell
 from ut_tf.tables.layout import ABOVE, LENGTH, Column, Publication, Source, Table
+from ut_tf.tables.lines import FilledTable, Line
 from ut_tf.tables.runs import FOLD, FoundRun, without_fold
-from ut_tf.tables.summary import Summary, last_records, summarise
+from ut_tf.tables.summary import last_records, summarise
 
-JOINED = "the best set for each"
+_JOINED = "{}, the best set for each"
+_LINES = ("row", "set")
 _UNTRAINED = "{} has no checkpoint yet."
 _HOPELESS = "{} was stopped early by ut-sweep and is no result."
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of ours: a model with a recipe.
-
-    Args:
-      system: what the model is.
-      recipe: its set and overrides.
-      variant: the setting, where the table has settings.
-      note: what is other than in the table; empty: nothing.
-      cells: by the column's title.
-      joins_recipes: whether each problem of a cell has the recipe that validation put first;
-        `recipe` then says so.
-    """
-
-    system: str
-    recipe: str
-    variant: str
-    note: str
-    cells: Mapping[str, Cell]
-    joins_recipes: bool = False
-
-
-@dataclass(frozen=True)
-class FilledTable:
-    """A table with our rows.
-
-    Args:
-      table: as published.
-      rows: ours.
-      left_out: which runs are not in it, and why.
-      signatures: the scorers' accounts of their settings, of the figures in it.
-    """
-
-    table: Table
-    rows: Sequence[Row]
-    left_out: Sequence[str]
-    signatures: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -86,7 +49,7 @@ class Report:
     publication: str
     tables: Sequence[FilledTable]
     not_evaluated: Sequence[tuple[FoundRun, str]]
-    others: Sequence[Summary]
+    others: FilledTable
 
 
 def make_report(
@@ -110,10 +73,10 @@ def make_report(
     wanted = [
         table
         for table in publication.tables
-        if not numbers or any(is_number(table, number) for number in numbers)
+        if not numbers or any(_is_number(table, number) for number in numbers)
     ]
     for number in numbers:
-        if not any(is_number(table, number) for table in wanted):
+        if not any(_is_number(table, number) for table in wanted):
             known = ", ".join(table.name for table in publication.tables)
             raise UserError(
                 f"there is no table {number!r}: the {publication.publication}'s tables are {known}."
@@ -129,10 +92,9 @@ def make_report(
         and (not numbers or any(_problem_of(run, one, publication) for one in sources))
     ]
     last = [] if numbers else [(run, record) for run in runs for record in last_records(run)]
-    own = [item for item in last if not item[1].test_problem and id(item[0]) not in used]
-    others = summarise([*own, *(item for item in last if item[1].test_problem)])
-    shown = [table for table in filled if table.rows or numbers]
-    return Report(publication.publication, shown, not_evaluated, others)
+    others = [item for item in last if item[1].test_problem or id(item[0]) not in used]
+    shown = [table for table in filled if table.lines or numbers]
+    return Report(publication.publication, shown, not_evaluated, summarise(others))
 
 
 def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
@@ -141,111 +103,100 @@ def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
     return how_to_evaluate(run.folder) if run.trained else _UNTRAINED.format(run.folder)
 
 
-def is_number(table: Table, number: str) -> bool:
-    """Whether `number` means the table: "1" means 1, 1a and 1b."""
-    return number in (table.name, table.name.rstrip("abcdefgh"))
+def _is_number(table: Table, number: str) -> bool:
+    """Whether `number` means the table: "1" means "1" and "1a 10k joint"."""
+    return bool(re.match(rf"{re.escape(number)}(?!\d)", table.name))
 
 
 class _Key(NamedTuple):
-    """The key of a row: all that its readings have in common."""
+    """The key of a line: all that its readings have in common, in the order of the lines."""
 
-    variant: str
     note: str
     system: str
     recipe: str
-    use: str
+    use: str = ""
 
 
-@dataclass(frozen=True)
-class _Candidate:
+_BySeed = dict[Repetition, Reading]
+_Cells = dict[str, dict[str, _BySeed]]
+"""Readings by column, problem and seed."""
+
+
+class _Candidate(NamedTuple):
     """An evaluation that fits a source of a column; `order` puts the one last that fits best."""
 
     order: tuple[float, ...]
-    column: Column
     source: Source
     problem: str
-    run: FoundRun
     record: Record
     figures: tuple[Figure, ...]
     note: str
 
 
-_BySeed = dict[Repetition, Reading]
-# Column -> what fills it, and the readings by problem and seed.
-_Cells = dict[str, tuple[_Candidate, dict[str, _BySeed]]]
-
-
 def _fill(
     table: Table, publication: Publication, runs: Sequence[FoundRun], used: set[int]
 ) -> FilledTable:
-    """The table with its rows; adds the runs that are in it to `used`."""
-    left_out: dict[str, None] = {}
-    signatures: dict[str, None] = {}
-    rows: dict[_Key, _Cells] = {}
-    for found in (item for run in runs for item in _fitting(run, table, publication)):
-        run, record, source = found.run, found.record, found.source
-        used.add(id(run))
-        texts = map(record.signatures.get, found.column.metrics_of(source))
-        signatures |= dict.fromkeys(filter(None, texts))
-        key = _Key(source.variant, found.note, run.system, run.recipe, record.used_with)
-        _, by_problem = rows.setdefault(key, {}).setdefault(found.column.title, (found, {}))
-        reading = Reading(found.figures, record.selection, run.folder, record.time)
-        _keep(by_problem.setdefault(found.problem, {}), run.repetition, reading, left_out)
-    filled = [Row(key.system, key.recipe, key.variant, key.note, _made(rows[key])) for key in rows]
-    order = table.variants
-    ordered = sorted(
-        [*filled, *_joined_rows(rows)],
-        key=lambda row: (
-            order.index(row.variant),
-            bool(row.note),
-            row.system,
-            row.joins_recipes,
-            row.recipe,
-            row.note,
-        ),
-    )
-    return FilledTable(table, ordered, list(left_out), list(signatures))
+    """The table with its lines; adds the runs that are in it to `used`."""
+    below: dict[str, None] = {}
+    lines: dict[_Key, _Cells] = {}
+    for run in runs:
+        for column in table.figures:
+            found = _best_fitting(run, column, table, publication)
+            if found is None:
+                continue
+            used.add(id(run))
+            record = found.record
+            signatures = map(record.signatures.get, column.metrics_of(found.source))
+            below |= dict.fromkeys(f"Signature: {text}" for text in signatures if text)
+            key = _Key(found.note, run.system, run.recipe, record.used_with)
+            by_problem = lines.setdefault(key, {}).setdefault(column.title, {})
+            reading = Reading(found.figures, record.selection, run.folder, record.time)
+            _keep(by_problem.setdefault(found.problem, {}), run.repetition, reading, below)
+    made = [_line(key, cells, table) for key, cells in sorted((lines | _joined(lines)).items())]
+    laid_out = dataclasses.replace(table, lines=_LINES, facts=())
+    return FilledTable(laid_out, made, tuple(below), publication.publication)
 
 
-def _made(cells: _Cells) -> dict[str, Cell]:
-    return {
-        title: make_cell(
-            by_problem, len(found.source.problems), found.column.limits_of(found.source)
-        )
-        for title, (found, by_problem) in cells.items()
-    }
+def _line(key: _Key, cells: _Cells, table: Table) -> Line:
+    made = {}
+    for column in table.figures:
+        if by_problem := cells.get(column.title):
+            source = column.sources[0]
+            cell = make_cell(by_problem, len(source.problems), column.limits_of(source))
+            if not key.recipe:
+                # Of several recipes there is only the best.
+                cell = dataclasses.replace(cell, mean=(None,) * len(cell.mean), deviation=None)
+            made[column.title] = cell
+    return Line((key.system, key.recipe), made, (key.note,) if key.note else ())
 
 
-def _joined_rows(rows: Mapping[_Key, _Cells]) -> Iterator[Row]:
-    """Yields a row for each model some of whose recipes were trained on one, some on other problems
-    of the same cell.
+def _joined(lines: dict[_Key, _Cells]) -> dict[_Key, _Cells]:
+    """A line for each model some of whose recipes were trained on one, some on other problems of
+    the same cell.
     """
     groups: dict[_Key, _Cells] = {}
     most: dict[tuple[_Key, str], int] = {}
-    for key, cells in rows.items():
+    for key, cells in lines.items():
         if key.use:
-            # The same weights as in another row: not one more seed.
+            # The same weights as in another line: not one more seed.
             continue
-        group = key._replace(recipe=JOINED)
-        for title, (found, by_problem) in cells.items():
+        group = key._replace(system=_JOINED.format(key.system), recipe="")
+        for title, by_problem in cells.items():
             most[group, title] = max(most.get((group, title), 0), len(by_problem))
-            _, joined = groups.setdefault(group, {}).setdefault(title, (found, {}))
+            joined = groups.setdefault(group, {}).setdefault(title, {})
             for problem, by_seed in by_problem.items():
                 # Seeds of several recipes: numbered anew, since they only choose among each other.
                 readings = [*joined.get(problem, {}).values(), *by_seed.values()]
                 joined[problem] = {(number, ""): reading for number, reading in enumerate(readings)}
-    for group, cells in groups.items():
-        wider = {title: cell for title, cell in cells.items() if len(cell[1]) > most[group, title]}
-        if wider:
-            made = {
-                title: dataclasses.replace(cell, mean=(None,) * len(cell.mean), deviation=None)
-                for title, cell in _made(wider).items()
-            }
-            yield Row(group.system, JOINED, group.variant, group.note, made, joins_recipes=True)
+    wider = {
+        group: {title: found for title, found in cells.items() if len(found) > most[group, title]}
+        for group, cells in groups.items()
+    }
+    return {group: cells for group, cells in wider.items() if cells}
 
 
 def _keep(
-    by_seed: _BySeed, repetition: Repetition, reading: Reading, left_out: dict[str, None]
+    by_seed: _BySeed, repetition: Repetition, reading: Reading, below: dict[str, None]
 ) -> None:
     """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
     told.
@@ -255,22 +206,22 @@ def _keep(
         return
     first, last = sorted((other, reading), key=lambda candidate: candidate.time)
     by_seed[repetition] = last
-    left_out[
-        f"{first.folder}: the same seed ({repetition[0]}) as {last.folder}, which was evaluated"
-        " later."
+    below[
+        f"Left out: {first.folder}: the same seed ({repetition[0]}) as {last.folder}, which was"
+        " evaluated later."
     ] = None
 
 
-def _fitting(run: FoundRun, table: Table, publication: Publication) -> Iterator[_Candidate]:
-    """Yields the evaluation of a run that fits a column best, for each variant."""
-    for column in table.figures:
-        variants: set[str] = set()
-        for source in column.sources:
-            found = list(_candidates(run, column, source, table, publication))
-            # The first source that fits counts: a pattern after it stands for all the others.
-            if found and source.variant not in variants:
-                variants.add(source.variant)
-                yield max(found, key=lambda candidate: candidate.order)
+def _best_fitting(
+    run: FoundRun, column: Column, table: Table, publication: Publication
+) -> _Candidate | None:
+    """The evaluation of a run that fits a column best; None where none does."""
+    for source in column.sources:
+        found = list(_candidates(run, column, source, table, publication))
+        # The first source that fits counts: a pattern after it stands for all the others.
+        if found:
+            return max(found, key=lambda candidate: candidate.order)
+    return None
 
 
 def _candidates(
@@ -295,7 +246,7 @@ def _candidates(
                 data = _data_notes(run, source, record, publication)
                 note = "; ".join([*data, *evaluated, *_checkpoint_notes(run, record)])
                 order = (-len(evaluated), record.checkpoint == "best", number, length)
-                yield _Candidate(order, column, source, problem, run, record, figures, note)
+                yield _Candidate(order, source, problem, record, figures, note)
 
 
 def _belongs_elsewhere(

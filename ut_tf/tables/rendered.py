@@ -1,20 +1,34 @@
-"""A table of kept results as texts, and as Markdown.
+"""A filled table as texts, and as Markdown.
 
 ::
 
-    rendered = render(table, records)
+    rendered = render(table, records)       # of kept results
+    rendered = as_texts(filled)             # of any lines
     as_markdown(rendered)
+
+With several seeds a figure has two columns: the best seed with its interval, and the mean over the
+seeds. The words of a line's mark stand below the table.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ut_tf.errors import UserError
 from ut_tf.markdown import as_prose, as_table
 from ut_tf.tables.cells import Cell, marks_of
-from ut_tf.tables.kept_lines import (
-    ResultLine,
+from ut_tf.tables.layout import (
+    NOTHING,
+    SEPARATOR,
+    Column,
+    PublishedRow,
+    SummaryLine,
+    Table,
+    Total,
+)
+from ut_tf.tables.lines import (
+    FilledTable,
+    Line,
     TotalLine,
     best_of,
     cell_of,
@@ -22,12 +36,12 @@ from ut_tf.tables.kept_lines import (
     make_totals,
     seeds_of,
 )
-from ut_tf.tables.layout import SEPARATOR, Column, SummaryLine, Table, Total
 from ut_tf.tables.overlaps import NO_OVERLAPS, Overlap, Overlaps, known_text
 from ut_tf.tables.record import ResultRecord
-from ut_tf.tables.texts import RenderedTable, bounds, number, processor_text, with_deviation
+from ut_tf.tables.texts import RenderedTable, best_text, mean_text, number, processor_text
 
 _TITLES = {"row": "system", "processor_minutes": "processor minutes"}
+_SEEDS = "seeds"
 _CODE = ("set", "problem")
 _FACTS: dict[str, tuple[Callable[[ResultRecord], float | str | None], str]] = {
     "parameters": (lambda record: record.parameters, ",.0f"),
@@ -45,31 +59,75 @@ def render(
     """A table with the lines of its records; `overlaps`: of their training with their test data."""
     table = _with_figures(table, records)
     lines = [_with_overlap(line, table, overlaps) for line in make_lines(table, records)]
+    filled = FilledTable(table, lines, tuple(_measured_on(records)))
+    return as_texts(filled, records, overlaps)
+
+
+def as_texts(
+    filled: FilledTable, records: Sequence[ResultRecord] = (), overlaps: Overlaps = NO_OVERLAPS
+) -> RenderedTable:
+    """The texts of a table.
+
+    Args:
+      filled: the table.
+      records: what totals are made of.
+      overlaps: of the runs' training with their test data.
+    """
+    table, lines = filled.table, filled.lines
     marks = {} if "note" in table.lines else marks_of(note for line in lines for note in line.notes)
     columns: list[tuple[str, list[str]]] = [
         (
-            table.titles.get(name, _TITLES.get(name, name)),
+            _title(table, name),
             [_key_text(name, line.values[place], line, marks, place == 0) for line in lines],
         )
         for place, name in enumerate(table.lines)
+        if filled.publication or any(line.values[place] for line in lines)
     ]
-    seeds = [len({record.seed for record in line.runs}) for line in lines]
-    if max(seeds, default=1) > 1:
-        columns.append(("seeds", [str(count) for count in seeds]))
+    if filled.publication or any(line.seeds[-1] > 1 for line in lines):
+        columns.append((_SEEDS, [_range_text(line.seeds) for line in lines]))
     for fact in table.facts:
         columns.append((_TITLES.get(fact, fact), [_fact(fact, line) for line in lines]))
     for figure in table.figures:
-        columns += _figure_columns(figure, lines)
+        columns += _figure_columns(figure, lines, table.unit)
         if figure.title == table.others:
             columns += _other_columns(figure, lines, overlaps)
-    rows = [list(row) for row in zip(*(texts for _, texts in columns), strict=True)]
     header = [title for title, _ in columns]
-    rows += _total_rows(table, records, header)
+    published = [_published_row(row, filled, header) for row in table.published]
+    ours = [list(row) for row in zip(*(texts for _, texts in columns), strict=True)]
+    totals = _total_rows(table, records, header)
+    rows = [*published, *ours, *totals]
+    folders = [*(() for _ in published), *(line.folders for line in lines), *(() for _ in totals)]
     if table.upright:
         header, *rows = (list(column) for column in zip(header, *rows, strict=True))
-    below = [f"{mark} {note}" for note, mark in marks.items()]
+    below = [*(f"{mark} {note}" for note, mark in marks.items()), *filled.below]
     runs = tuple(record for line in lines for record in line.runs)
-    return RenderedTable(table.name, header, rows, [*below, *_measured_on(records)], runs)
+    name = f"Table {table.name}. {table.title}" if table.title else table.name
+    return RenderedTable(name, header, rows, below, runs, folders=folders)
+
+
+def _title(table: Table, name: str) -> str:
+    return table.titles.get(name, _TITLES.get(name, name))
+
+
+def _range_text(seeds: tuple[int, int]) -> str:
+    return " to ".join(map(str, dict.fromkeys(seeds)))
+
+
+def _published_row(row: PublishedRow, filled: FilledTable, header: Sequence[str]) -> list[str]:
+    """The texts of a row as printed, under our titles."""
+    named, source = (_title(filled.table, name) for name in filled.table.lines)
+    texts = {named: row.model, source: filled.publication, _SEEDS: row.seeds}
+    for column, text in zip(filled.table.figures, row.cells, strict=True):
+        best, mean = _titles(column, header)
+        is_mean = row.seeds.startswith("mean") and mean in header
+        texts[mean if is_mean else best] = "" if text == NOTHING else text
+    return [texts.get(title, "") for title in header]
+
+
+def _titles(column: Column, header: Collection[str]) -> tuple[str, str]:
+    """The titles of a column's best seeds and means, as the header has them."""
+    best = f"{column.title}, best seed"
+    return best if best in header else column.title, f"{column.title}, mean"
 
 
 def render_summary(
@@ -150,7 +208,7 @@ def _known(records: Iterable[ResultRecord], overlaps: Overlaps) -> str:
 def _sets_and_minutes(records: Sequence[ResultRecord]) -> list[str]:
     runs = tuple({item.run_key: item for item in records}.values())
     sets = dict.fromkeys(f"`{item.hparams_set}`" for item in runs)
-    return [", ".join(sets), _fact("minutes", ResultLine((), runs, {}, ()))]
+    return [", ".join(sets), _fact("minutes", Line((), {}, runs=runs))]
 
 
 def _best_recipe(records: Sequence[ResultRecord]) -> list[ResultRecord]:
@@ -173,16 +231,16 @@ def _published(line: SummaryLine, source: Table, record: ResultRecord) -> str:
 
 def _score(column: Column, cell: Cell, seeds: int) -> str:
     if cell.deviation is None:
-        return _best_text(column, cell)
+        return best_text(column, cell)
     if cell.best is not None and not any(cell.deviation):
-        return f"{_best_text(column, cell)} ({seeds} seeds)"
-    best = f", the best {_best_text(column, cell)}" if cell.best else ""
-    return f"{_mean_text(column, cell)} ({seeds} seeds{best})"
+        return f"{best_text(column, cell)} ({seeds} seeds)"
+    best = f", the best {best_text(column, cell)}" if cell.best else ""
+    return f"{mean_text(column, cell)} ({seeds} seeds{best})"
 
 
-def as_markdown(rendered: RenderedTable) -> str:
-    """The table as Markdown."""
-    grid = as_table(rendered.header, rendered.rows, written=rendered.links)
+def as_markdown(rendered: RenderedTable, padded: bool = False) -> str:
+    """The table as Markdown; `padded`: for readers in a terminal."""
+    grid = as_table(rendered.header, rendered.rows, padded, rendered.links)
     return "\n\n".join([grid, *map(as_prose, rendered.below)])
 
 
@@ -195,7 +253,7 @@ def _with_figures(table: Table, records: Iterable[ResultRecord]) -> Table:
     return dataclasses.replace(table, figures=figures)
 
 
-def _with_overlap(line: ResultLine, table: Table, overlaps: Overlaps) -> ResultLine:
+def _with_overlap(line: Line, table: Table, overlaps: Overlaps) -> Line:
     """The line, with a note on what its runs know of the test where no column says all of it."""
     overlap = overlaps.get(Overlap.key_of(line.runs[0]))
     if overlap is None or (table.others and not overlap.has_tasks):
@@ -204,7 +262,7 @@ def _with_overlap(line: ResultLine, table: Table, overlaps: Overlaps) -> ResultL
 
 
 def _other_columns(
-    column: Column, lines: Sequence[ResultLine], overlaps: Overlaps
+    column: Column, lines: Sequence[Line], overlaps: Overlaps
 ) -> list[tuple[str, list[str]]]:
     known, others, title = [], [], f"{column.title} on the others"
     for line in lines:
@@ -234,14 +292,12 @@ def _others_text(column: Column, overlap: Overlap, cell: Cell) -> str:
     return f"{'' if is_exact else 'at most '}{number(bound, column.digits[0])}"
 
 
-def _key_text(
-    name: str, value: str, line: ResultLine, marks: dict[str, str], is_first: bool
-) -> str:
+def _key_text(name: str, value: str, line: Line, marks: dict[str, str], is_first: bool) -> str:
     mark = "".join(marks.get(note, "") for note in line.notes) if is_first else ""
     return (f"`{value}`" if name in _CODE and value else value) + mark
 
 
-def _fact(name: str, line: ResultLine) -> str:
+def _fact(name: str, line: Line) -> str:
     """A fact of a line's runs: one text, or the least and the greatest."""
     read, form = _FACTS[name]
     known = [value for record in line.runs if (value := read(record)) is not None]
@@ -253,33 +309,18 @@ def _fact(name: str, line: ResultLine) -> str:
     return " to ".join(texts)
 
 
-def _figure_columns(column: Column, lines: Sequence[ResultLine]) -> list[tuple[str, list[str]]]:
+def _figure_columns(
+    column: Column, lines: Sequence[Line], unit: str
+) -> list[tuple[str, list[str]]]:
     cells = [line.cells.get(column.title) for line in lines]
-    several = any(cell is not None and cell.deviation is not None for cell in cells)
-    best_title = f"{column.title}, best seed" if several and column.mean else column.title
-    columns = [(best_title, [_best_text(column, cell) for cell in cells])]
-    if several and column.mean:
-        columns.append((f"{column.title}, mean", [_mean_text(column, cell) for cell in cells]))
+    means = [mean_text(column, cell, unit) for cell in cells] if column.mean else []
+    best_title = f"{column.title}, best seed" if any(means) else column.title
+    columns = [(best_title, [best_text(column, cell, unit) for cell in cells])]
+    if any(means):
+        columns.append((f"{column.title}, mean", means))
     if any(cell is not None and cell.paper for cell in cells):
         columns.append((column.paper_title, [cell.paper if cell else "" for cell in cells]))
     return columns
-
-
-def _best_text(column: Column, cell: Cell | None) -> str:
-    if cell is None or cell.best is None:
-        return ""
-    texts = [number(value, column.digits_of(place)) for place, value in enumerate(cell.best)]
-    interval = cell.intervals[-1] if cell.intervals and column.interval else None
-    return column.text(texts) + bounds(interval, column.digits_of(len(texts) - 1))
-
-
-def _mean_text(column: Column, cell: Cell | None) -> str:
-    if cell is None or cell.deviation is None:
-        return ""
-    figures = zip(cell.mean, cell.deviation, strict=True)
-    return column.text(
-        [with_deviation(*each, column.digits_of(place)) for place, each in enumerate(figures)]
-    )
 
 
 def _total_rows(
@@ -309,16 +350,12 @@ def _all_tasks(total: Total, line: TotalLine) -> str:
 def _fill_total(
     total: Total, column: Column, line: TotalLine, header: Sequence[str], texts: list[str]
 ) -> None:
-    for title, summed in (
-        (column.title, line.best),
-        (f"{column.title}, best seed", line.best),
-        (f"{column.title}, mean", line.mean),
-    ):
+    for title, summed in zip(_titles(column, header), (line.best, line.mean), strict=True):
         if title in header and summed is not None:
             mean, failed = summed
             texts[header.index(title)] = f"**{mean:.2f}** ({failed} failed)"
-    if "seeds" in header:
-        texts[header.index("seeds")] = " to ".join(map(str, dict.fromkeys(line.seeds)))
+    if _SEEDS in header:
+        texts[header.index(_SEEDS)] = _range_text(line.seeds)
     if column.paper_title in header and line.row in total.paper:
         texts[header.index(column.paper_title)] = total.paper[line.row]
 
