@@ -29,7 +29,7 @@ from ut_tf.bin.frame.command import (
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.readable_run import load_runs
+from ut_tf.bin.frame.readable_run import evaluation_line, load_runs
 from ut_tf.data.apache_beam_runner import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
@@ -109,6 +109,9 @@ def main(argv: list[str]) -> None:
         else _decode(translator, lines, values)
     )
     write(COMMAND, answers, _destination(values), total)
+    if values.decode_to_file and len(values.output_dir or ()) == 1:
+        line = evaluation_line(values.output_dir[0], values.usr_dir, command="ut-exporter")
+        print(f"next: {line}", file=sys.stderr)
 
 
 def _check(values: Any) -> None:

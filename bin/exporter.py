@@ -4,6 +4,7 @@ a saved model; needs nothing but the run directory.
 ``ut-exporter --output_dir=runs/translate_ende-ut_base --export_dir=exports/ende``
 """
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_st
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.readable_run import load_run
+from ut_tf.bin.frame.readable_run import load_run, usr_dir_words
 from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.serving.versions import new_version
@@ -56,6 +57,20 @@ def main(argv: list[str]) -> None:
             f" {size / 1e6:.1f} MB"
         )
     print(folder)
+    _say_next(values, folder)
+
+
+def _say_next(values: Any, folder: Path) -> None:
+    """Tells the command that reads what was written, if one does."""
+    if values.format == "savedmodel":
+        export_dir = shlex.quote(str(folder.parent))
+        print(f"next: ut-serve --export_dir={export_dir}", file=sys.stderr)
+    elif values.format == "model":
+        usr_dir = usr_dir_words(values.usr_dir)
+        print(
+            " ".join([f"next: ut-eval --model={shlex.quote(str(folder))}", *usr_dir]),
+            file=sys.stderr,
+        )
 
 
 def _export(run: Run, values: Any) -> Path:

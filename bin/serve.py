@@ -78,6 +78,8 @@ def main(argv: list[str]) -> None:
                 f"{values.model_name}, version {newest.model.version} of {export_dir}, at"
                 f" {server.address} ({', '.join(newest.model.signatures)})",
             )
+            asks = f"ut-query --server={server.address} --model_name={values.model_name}"
+            print(f"next: {asks}", file=sys.stderr, flush=True)
             serve_until(stop)
 
 

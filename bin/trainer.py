@@ -4,6 +4,7 @@
 """
 
 import functools
+import shlex
 import sys
 from typing import Any
 
@@ -74,7 +75,13 @@ def main(argv: list[str]) -> int:
             )
         except TrainingInterrupted as interrupted:
             result = interrupted.result
-    return _report(values, result)
+    try:
+        _report(values, result, argv)
+    except OSError:
+        # Who would read it has gone; the checkpoint of a training that was stopped is saved.
+        if result.stopped_by != "signal":
+            raise
+    return EXIT_INTERRUPTED if result.stopped_by == "signal" else 0
 
 
 def _check_place(plan: Run, warm_start: Run | None) -> None:
@@ -109,18 +116,17 @@ def _made_strategy(values: Any, plan: Run) -> Any:
     return strategy
 
 
-def _report(values: Any, result: Any) -> int:
-    """Prints how the training ended and the next command; returns the exit status."""
+def _report(values: Any, result: Any, argv: list[str]) -> None:
+    """Prints how the training ended and the next command: the same one, where it was stopped."""
     print(_ENDINGS[result.stopped_by].format(result.step))
     if result.metrics:
         from ut_tf.tables.evaluation_table import metrics_table
 
         print(f"validation at step {result.evaluated_step}:\n{metrics_table(result.metrics)}")
-    if result.stopped_by == "signal":
-        return EXIT_INTERRUPTED
     place = values.output_dir or default_output_dir(values)
-    print(f"\nnext: {evaluation_line(place, values.usr_dir)}")
-    return 0
+    evaluation = evaluation_line(place, values.usr_dir)
+    again = shlex.join([COMMAND, *argv])
+    print(f"\nnext: {again if result.stopped_by == 'signal' else evaluation}")
 
 
 def _evaluate(values: Any) -> int:

@@ -1,5 +1,6 @@
 """Texts of others in Markdown: reports, model cards and pages of results."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from ut_tf.notices import printable
@@ -35,8 +36,11 @@ def as_cell(text: str) -> str:
 
 
 def as_code(text: str) -> str:
-    """``as_prose`` of a text as code, which does not end the code either."""
-    return f"`{as_prose(text).replace('`', '&#96;')}`"
+    """``one_line`` of a text as code, which it does not end; nothing else in code is Markdown."""
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def as_block(text: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import importlib
 import io
 import logging as standard_logging
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -72,6 +74,7 @@ def execute(
       argv: the words of its command line; None: those that the shell gave.
     """
     names = frozenset(flag.name for flag in flags)
+    answer = _Answer()
     try:
         # User code imports TensorFlow at once.
         with (
@@ -81,7 +84,7 @@ def execute(
         ):
             choose_tensorflow()
             words = command_line(argv)
-            with _answered(command, _Frame(names, words)) as answer:
+            with _answered(command, _Frame(names, words), answer):
                 _check_streams()
                 answer.status = body(words) or 0
             return answer.status
@@ -91,7 +94,7 @@ def execute(
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to say.
         _drop(sys.stdout)
-        return EXIT_BROKEN_PIPE
+        return answer.status or EXIT_BROKEN_PIPE
     finally:
         _drop_unread_errors()
 
@@ -130,12 +133,11 @@ class _Answer:
 
 
 @contextlib.contextmanager
-def _answered(command: str, frame: _Frame) -> Iterator[_Answer]:
-    """Turns errors in the context into a line on standard error and an exit status."""
-    answer = _Answer()
+def _answered(command: str, frame: _Frame, answer: _Answer) -> Iterator[None]:
+    """Turns errors in the context into a line on standard error and the answer's exit status."""
     try:
         try:
-            yield answer
+            yield
         except HelpAsked as asked:
             print(asked)
         sys.stdout.flush()
@@ -145,10 +147,23 @@ def _answered(command: str, frame: _Frame) -> Iterator[_Answer]:
     except BrokenPipeError:
         raise
     except Exception as error:
+        if _is_of_lost_terminal(error):
+            raise BrokenPipeError from error
         if guard.passes_traces() and marked_in(error) is None:
             raise
         tell(command, f"error: {_sentence(command, frame, error)}")
         answer.status = EXIT_USER_ERROR
+
+
+def _is_of_lost_terminal(error: Exception) -> bool:
+    """Whether a terminal was closed, which is no terminal then but still a device."""
+    if not isinstance(error, OSError) or error.errno != errno.EIO:
+        return False
+    try:
+        descriptor = sys.stdout.fileno()
+        return stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor)
+    except (OSError, ValueError):
+        return False
 
 
 def _sentence(command: str, frame: _Frame, error: Exception) -> str:

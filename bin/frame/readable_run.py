@@ -68,5 +68,10 @@ def evaluation_line(
     output_dir: str, usr_dir: str | None, *more: str, command: str = "ut-eval"
 ) -> str:
     """The command that reads a run next, as it is typed."""
-    own = [f"--usr_dir={shlex.quote(usr_dir)}"] if usr_dir else []
-    return " ".join([command, f"--output_dir={shlex.quote(output_dir)}", *own, *more])
+    read = f"--output_dir={shlex.quote(output_dir)}"
+    return " ".join([command, read, *usr_dir_words(usr_dir), *more])
+
+
+def usr_dir_words(usr_dir: str | None) -> list[str]:
+    """The flag that names user code, as it is typed; none without such code."""
+    return [f"--usr_dir={shlex.quote(usr_dir)}"] if usr_dir else []

@@ -38,6 +38,7 @@ from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.questions import board_of
 from ut_tf.storage.files import read_bounded
+from ut_tf.storage.json_lines import unique_keys
 from ut_tf.symbols import FIRST_SYMBOL_ID, PADDING_ID
 
 DESCRIPTION_FILE = "dataset.json"
@@ -78,7 +79,7 @@ class Description:
             "expected the dataset.json of a data folder of HRM or TRM",
             also=(ValueError, RecursionError),
         ):
-            values = json.loads(read_bounded(path))
+            values = json.loads(read_bounded(path), object_pairs_hook=unique_keys)
         given = values if isinstance(values, dict) else {}
         numbers = {name: given.get(name) for name in (*_NUMBERS, "ignore_label_id")}
         for name, value in numbers.items():

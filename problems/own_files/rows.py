@@ -18,6 +18,7 @@ from typing import Any
 from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.errors import UserError, counted, near_names
 from ut_tf.notices import note
+from ut_tf.storage.json_lines import DoubledKeyError, unique_keys
 
 SHOWN = 80
 _TOLD = 400
@@ -91,10 +92,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def json_values(path: Path) -> Iterator[tuple[int, str, Any]]:
-    """Yields number, text and value of each line; None as the value of a line that is no JSON."""
+    """Yields number, text and value of each line; None as the value of a line that is no JSON.
+
+    Raises:
+      UserError: an object has a key twice; names the line and the key.
+    """
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            value = json.loads(line)
+            value = json.loads(line, object_pairs_hook=unique_keys)
+        except DoubledKeyError as error:
+            raise UserError(f"{path}, line {number}: {error}: keep one of the two.") from None
         except (ValueError, RecursionError):
             value = None
         yield number, line, value

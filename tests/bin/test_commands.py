@@ -5,6 +5,7 @@ where they can.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 from pathlib import Path
@@ -262,7 +263,9 @@ def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
 def test_a_training_that_was_told_to_stop_says_so_by_its_status(stub_library, tmp_path, capsys):
     stub_library["stopped_by"] = "signal"
     assert _train(tmp_path, "--train_steps=50") == 130
-    assert "interrupted at step 50" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "interrupted at step 50" in printed and "loss" in printed
+    assert re.search("^next: ut-trainer .*--train_steps=50$", printed, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("stub_library")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
+import warnings
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -256,6 +258,13 @@ def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:
     assert {tuple(place) for place in band.tolist()} == {
         *((10, 0.0), (10, 0.5), (20, 0.5), (20, 1.0), (30, 1.0))
     }
+
+
+def test_a_value_that_is_no_number_leaves_a_gap(tmp_path: Path) -> None:
+    folder = _log(stub_run(tmp_path / "a", COPY), 0.25, math.nan, 0.5)
+    with warnings.catch_warnings(action="error"):
+        (axis,) = learning_curves({"a": [read_curves(folder)]}, ["eval/seq_acc"]).axes
+    assert axis.lines[0].get_ydata().tolist() == [0.25, None, 0.5]
 
 
 def test_a_changed_bit_at_the_end_of_a_line_is_told(

@@ -111,6 +111,7 @@ def test_the_state_and_the_signatures_of_a_model(server):
         (b"{", 400, "JSON Parse error"),
         (b"[" * 50_000, 400, "JSON Parse error"),
         (b"\xff", 400, "JSON Parse error"),
+        (b'{"instances": ["a"], "instances": ["b"]}', 400, 'the key "instances" stands twice'),
         ([1], 400, "Is not object"),
         ({}, 400, "Missing 'inputs' or 'instances' key"),
         ({"inputs": ["a"], "instances": ["a"]}, 400, "only one of 'inputs' or 'instances'"),

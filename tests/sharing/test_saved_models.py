@@ -421,7 +421,7 @@ def test_no_text_becomes_markup(tmp_path: Path) -> None:
     assert all(json.loads(line.partition(": ")[2]) for line in front.splitlines()[1:])
     blocks = re.split(r"^```", text, flags=re.MULTILINE)
     assert len(blocks) == 9
-    prose = "".join(blocks[::2])
+    prose = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", "".join(blocks[::2]))
     assert "<" not in prose
     assert "](http" in prose  # of ut-tf itself
     assert prose.count("](") == 1

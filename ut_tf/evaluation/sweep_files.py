@@ -56,7 +56,8 @@ class Sweep:
         writer.writerow([*self.columns, *metrics])
         for point in self.points:
             fields = [getattr(point, name) for name in self.columns]
-            writer.writerow([*fields, *(point.metrics.get(name) for name in metrics)])
+            fields += [point.metrics.get(name) for name in metrics]
+            writer.writerow(map(_plain, fields))
         values = f"{json.dumps(self.to_dict(), indent=2, allow_nan=False)}\n"
         for end, content in ((".json", values), (".csv", text.getvalue())):
             path = output_dir / f"{name or self.stem}{end}"

@@ -59,6 +59,13 @@ class BoardSteps(NamedTuple):
     target: str
     rounds: Sequence[int] | None
 
+    @property
+    def longest(self) -> int:
+        """The steps of the model or the rounds of the algorithm, whichever are more: a color means
+        the same number on both boards.
+        """
+        return max(len(self.answers), *(self.rounds or (0,)))
+
 
 def board_steps(example: Mapping[str, Any]) -> BoardSteps:
     """Returns the steps of an example of a document of insights.
@@ -131,7 +138,7 @@ def save_animation(steps: BoardSteps, path: Path) -> None:
         figure.subplots_adjust(0.02, below, 0.98, 0.92, 0.06)
         _draw_legend(figure, steps, panels)
     frames = []
-    for step in range(max(len(steps.answers), *(steps.rounds or (0,))) + 1):
+    for step in range(steps.longest + 1):
         with in_style():
             _draw_model(axes[0], steps, step)
             if steps.rounds is not None:
@@ -188,7 +195,7 @@ def _draw_model(axes: Any, steps: BoardSteps, step: int) -> None:
         steps.given, texts, before, steps.target or texts, steps.stopped, strict=True
     ):
         has_stopped = stopped <= step
-        color = _color(stopped, count) if has_stopped else "white"
+        color = _color(stopped, steps.longest) if has_stopped else "white"
         ink = "black" if text == right else _WRONG
         number = str(stopped) * has_stopped
         cell = _Cell(color, text, "normal", ink, number, text != old)
@@ -208,7 +215,7 @@ def _draw_rounds(axes: Any, steps: BoardSteps, step: int) -> None:
         steps.given, steps.target or [""] * len(steps.given), rounds, strict=True
     ):
         is_known = 0 <= number <= step
-        known = _Cell(_color(number, count), right, number=str(number))
+        known = _Cell(_color(number, steps.longest), right, number=str(number))
         cells.append(_given_cell(given) if given else known if is_known else _Cell("white", ""))
     after = f"after {counted(min(step, count), 'round')}" if step else "before the first round"
     title = f"algorithm, {after}"

@@ -110,9 +110,6 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
                 f"no run has the curve {name!r}{did_you_mean(name, known)}: expected one of"
                 f" {', '.join(sorted(known))}."
             )
-    # Late: refusals of commands that draw curves need no arrays.
-    import numpy as np
-
     figure, axes = new_panels(len(names))
     labels = short_names(runs)
     with in_style():
@@ -126,9 +123,8 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
                 if len(steps) >= _MANY:
                     style.pop("marker")
                 of_seeds = f" ({len(curves)} seeds)" if len(curves) > 1 else ""
-                axis.plot(steps, np.nanmean(values, 0), label=labels[label] + of_seeds, **style)
-                band = np.nanmin(values, 0), np.nanmax(values, 0)
-                draw_band(axis, steps, *band, color=style["color"])
+                axis.plot(steps, values.mean(0), label=labels[label] + of_seeds, **style)
+                draw_band(axis, steps, values.min(0), values.max(0), color=style["color"])
             axis.set_xlabel("update")
             axis.set_ylabel(in_words(name))
     legend_outside(figure)
@@ -137,11 +133,13 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
 
 def _on_one_axis(curves: Sequence[Curve]) -> tuple[list[int], Any]:
     """All steps of several curves, and the values there [curves, steps], between log points on the
-    line through them; beyond a curve's ends no number.
+    line through them; masked beyond a curve's ends, and where a value is no number.
     """
+    # Late: refusals of commands that draw curves need no arrays.
     import numpy as np
 
     steps = sorted({step for curve in curves for step, _ in curve})
     rows = (np.array(curve).T for curve in curves)
     ends: dict[str, float] = {"left": np.nan, "right": np.nan}
-    return steps, np.stack([np.interp(steps, at, values, **ends) for at, values in rows])
+    values = np.stack([np.interp(steps, at, values, **ends) for at, values in rows])
+    return steps, np.ma.masked_invalid(values)

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from ut_tf.errors import UserError, marked_in
 from ut_tf.insights.rendering import to_html, to_json
+from ut_tf.storage.json_lines import unique_keys
 from ut_tf.web.guard import Limits
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _input(body: bytes) -> str:
             413, f"the request has {len(body)} bytes: expected at most {MOST_BYTES}."
         )
     try:
-        request = json.loads(body)
+        request = json.loads(body, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
         request = None
     text = request.get("input") if isinstance(request, dict) else None

@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 
 from ut_tf.data.text.utf8 import surrogate_in
 from ut_tf.errors import shown
+from ut_tf.storage.json_lines import unique_keys
 
 DEFAULT_SIGNATURE = "serving_default"
 MOST_TEXT_BYTES = 65_536
@@ -80,7 +81,7 @@ class Asked(NamedTuple):
 def parse_predict(body: bytes, signatures: Mapping[str, SignatureInfo]) -> Asked:
     """What the body of a request for predictions asks of a model with these signatures."""
     try:
-        request = json.loads(body)
+        request = json.loads(body, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"JSON Parse error: {error}") from error
     if not isinstance(request, dict):

@@ -4,10 +4,11 @@ A line that ends in ``"crc32": "0f1e2d3c"`` is compared with that checksum of th
 lines of version 0.4 have none.
 """
 
+import collections
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ut_tf.storage.files import MOST_JSON_BYTES, open_regular
 _BEYOND_STEPS = 10**18
 _SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\s*\Z')
 _SEAL_BYTES = 64
+_SHOWN_KEY = 80
 
 
 def sealed(text: str) -> str:
@@ -71,6 +73,24 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
+
+
+class DoubledKeyError(ValueError):
+    """An object of JSON has a key twice; the text says which."""
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of its keys and values, an ``object_pairs_hook`` of ``json.loads``, which itself
+    would take the last value without a word.
+
+    Raises:
+      DoubledKeyError: a key stands twice in it.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ((key, _),) = collections.Counter(name for name, _ in pairs).most_common(1)
+        raise DoubledKeyError(f"the key {json.dumps(key)[:_SHOWN_KEY]} stands twice in an object")
+    return values
 
 
 def step_of(values: dict[str, Any]) -> int | None:

@@ -10,6 +10,7 @@ measured: the loss and the metric that chose the checkpoint.
 
 import csv
 import io
+import math
 import os
 import statistics
 from collections.abc import Iterable
@@ -83,13 +84,16 @@ def _text(curves: dict[str, Curve], validation: list[str], chosen: int | None) -
         line = [str(step)]
         if losses:
             since = [value for at, value in losses if before < at <= step]
-            line.append(f"{statistics.fmean(since):.6g}" if since else "")
-        line += [
-            f"{values[column][step]:.6g}" if step in values[column] else "" for column in validation
-        ]
+            line.append(_number(statistics.fmean(since)) if since else "")
+        line += [_number(values[column].get(step, math.nan)) for column in validation]
         writer.writerow(line)
         before = step
     return text.getvalue()
+
+
+def _number(value: float) -> str:
+    """The value; empty where it is not finite."""
+    return f"{value:.6g}" if math.isfinite(value) else ""
 
 
 def _thinned(steps: list[int], chosen: int | None) -> list[int]:

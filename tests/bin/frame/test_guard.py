@@ -158,6 +158,21 @@ def test_output_and_input_that_cannot_be_used(redirection, status, line):
     assert Path("/dev/full").exists()
 
 
+def test_a_terminal_that_is_closed_is_a_reader_that_has_gone():
+    terminal, stream = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, "UT_TF_TRACEBACK": ""},
+        stdin=subprocess.PIPE,
+        stdout=stream,
+        stderr=stream,
+    )
+    os.close(stream)
+    os.close(terminal)
+    process.communicate(b"a\nb\n", timeout=60)
+    assert process.returncode == 141
+
+
 def test_an_error_in_the_user_s_own_code_names_its_file_and_line(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     own = tmp_path / "mine" / "cell.py"

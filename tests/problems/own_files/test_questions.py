@@ -91,6 +91,11 @@ def test_boards_have_the_boxes_of_sudoku() -> None:
         ("a.jsonl", b'{"question": "12.4"}\n', "line 1: .*expected an object"),
         ("a.jsonl", b'{"question": 12, "answer": "12"}\n', "line 1: the question is 12"),
         ("a.jsonl", b'{"question": "\\ud800", "answer": "1"}\n', "line 1: the question is"),
+        (
+            "a.jsonl",
+            b'{"answer": "1", "question": "1", "answer": "2"}\n',
+            'line 1: the key "answer" stands twice',
+        ),
         ("a.jsonl", b"[" * 100_000, "line 1: .*expected an object"),
     ],
 )
