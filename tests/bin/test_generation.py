@@ -110,6 +110,7 @@ def test_greedy_continuations_are_the_sentences_that_were_learned(
     assert decode("--prompt_file=-", given[1]) == lines
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_samples_follow_from_the_seed_and_the_number_of_the_prompt(decode, prompts) -> None:
     hot = "--decode_hparams=sampling=true,top_k=20,n_best=3,temperature=3,extra_length=4"

@@ -80,9 +80,9 @@ class Case:
     on them to give one tensor.
 
     `target` is what it can be fitted to, made of its output. `repeats`: other cases have the same
-    parts or one like it, so that all that takes seconds (fit, XLA, mixed precision, SavedModel, two
-    devices; of models and stacks also reading back) is among the slow tests. `is_model`: a whole
-    model. `is_stack`: what a model makes of its layers.
+    parts or one like it, so that mixed precision, and of models and stacks reading back, are among
+    the slow tests; compiled fit, XLA, SavedModel and two devices are tested of stacks alone.
+    `is_model`: a whole model. `is_stack`: what a model makes of its layers.
     """
 
     name: str
@@ -266,10 +266,12 @@ CASES = [
         lambda dtype: MultiHeadAttention(8, 2, 0.1, relative_bias=2, dtype=dtype),
         bias=lambda _: causal_bias(LENGTH),
     ),
-    _layer(
-        "MultiHeadAttention, narrow heads",
-        lambda dtype: MultiHeadAttention(8, 3, 0.1, True, head_size=2, dtype=dtype),
-        bias=lambda _: causal_bias(LENGTH),
+    _again(
+        _layer(
+            "MultiHeadAttention, narrow heads",
+            lambda dtype: MultiHeadAttention(8, 3, 0.1, True, head_size=2, dtype=dtype),
+            bias=lambda _: causal_bias(LENGTH),
+        )
     ),
     _layer(
         "Coordinates",
@@ -403,15 +405,23 @@ CASES = [
     ),
     _again(_model(UniversalTransformer, "sequences", SEQUENCES)),
     _model(UniversalTransformer, "sequences, halting", SEQUENCES, halting="basic"),
-    _model(
-        UniversalTransformer,
-        "sequences, pondernet, learned",
-        SEQUENCES,
-        halting="pondernet",
-        position="learned",
+    _again(
+        _model(
+            UniversalTransformer,
+            "sequences, pondernet, learned",
+            SEQUENCES,
+            halting="pondernet",
+            position="learned",
+        )
     ),
-    _model(
-        UniversalTransformer, "facts, sepconv, pre-norm", FACTS, transition="sepconv", norm="pre"
+    _again(
+        _model(
+            UniversalTransformer,
+            "facts, sepconv, pre-norm",
+            FACTS,
+            transition="sepconv",
+            norm="pre",
+        )
     ),
     _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
     _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
@@ -422,15 +432,17 @@ CASES = [
             UniversalTransformer, "facts, dwa, mixed", FACTS, recurrence="dwa", mix_layers_after=1
         )
     ),
-    _model(
-        UniversalTransformer,
-        "language, skip, hybrid",
-        LANGUAGE,
-        recurrence="skip",
-        recurrent_layer="lstm",
-        norm="pre",
+    _again(
+        _model(
+            UniversalTransformer,
+            "language, skip, hybrid",
+            LANGUAGE,
+            recurrence="skip",
+            recurrent_layer="lstm",
+            norm="pre",
+        )
     ),
-    _model(ConditionalUniversalTransformer, "facts, halting", FACTS, halting="basic"),
+    _again(_model(ConditionalUniversalTransformer, "facts, halting", FACTS, halting="basic")),
     _model(Transformer, "sequences", SEQUENCES),
     _again(_model(Transformer, "facts, pre-norm", FACTS, norm="pre")),
     _again(_model(Transformer, "language", LANGUAGE)),

@@ -25,19 +25,20 @@ from tests.conformance.cases import (
 )
 
 
-def _cases(is_slow: Callable[[Case], bool]) -> Any:
-    """All cases, of which some are slow tests. The scope lets all tests of a case follow each
-    other, so that they share what is made of it.
+def _cases(is_slow: Callable[[Case], bool], cases: list[Case] = CASES) -> Any:
+    """Cases, of which some are slow tests. The scope lets all tests of a case follow each other, so
+    that they share what is made of it.
     """
     parameters = [
         pytest.param(case, id=case.name, marks=[pytest.mark.slow] if is_slow(case) else [])
-        for case in CASES
+        for case in cases
     ]
     return pytest.mark.parametrize("case", parameters, scope="module")
 
 
 def _cases_of(kept: frozenset[str]) -> Any:
-    return _cases(lambda case: case.name not in kept)
+    once = [case for case in CASES if case.is_stack or not case.repeats]
+    return _cases(lambda case: case.name not in kept, once)
 
 
 def _layers_and(models: frozenset[str]) -> Any:

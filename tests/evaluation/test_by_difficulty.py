@@ -134,6 +134,7 @@ def test_the_command_prints_and_keeps_the_table(
     assert (run.output_dir / "by_difficulty.csv").read_text().startswith("difficulty,positions,")
 
 
+@pytest.mark.slow
 def test_lengths_that_are_judged_choose_the_scale(tmp_path: Path) -> None:
     run = halting_run(tmp_path)
     save(run, (1,))

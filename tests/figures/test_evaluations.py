@@ -171,6 +171,7 @@ def test_a_cell_stops_where_it_halts_or_its_answer_stays() -> None:
     assert board_steps(example(rounds=(0, 2, 1, 1))).rounds == [0, 2, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_gif_has_a_frame_for_each_step_and_round_and_one_before(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     sizes = []

@@ -116,6 +116,7 @@ def test_each_graph_is_traced_once_whatever_the_sizes() -> None:
     assert all(shape.as_list() == [None, None] for shape in echo.shapes)
 
 
+@pytest.mark.usefixtures("eager")
 def test_empty_lines_give_empty_answers_with_score_0_and_harm_no_other() -> None:
     lines = ["", "12", "   ", "\t", "3", ""]
     found = list(
@@ -128,6 +129,7 @@ def test_empty_lines_give_empty_answers_with_score_0_and_harm_no_other() -> None
     assert list(translator().translate([])) == []
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_endless_line_is_cut_with_a_warning_and_harms_no_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -159,6 +161,7 @@ def test_long_batches_are_made_of_few_examples() -> None:
     assert max(rows for rows, _ in shapes) == 40
 
 
+@pytest.mark.usefixtures("eager")
 def test_what_was_read_before_a_mistake_is_answered_before_it_is_told() -> None:
     codec = Algorithmic("copy").text_codec(Path())
     answers = translator("beam_size=1").translate(codec.read(["12", "34", "x", "56"], "digits.txt"))
@@ -167,6 +170,7 @@ def test_what_was_read_before_a_mistake_is_answered_before_it_is_told() -> None:
         next(answers)
 
 
+@pytest.mark.usefixtures("eager")
 def test_scores_are_log_probabilities_in_order() -> None:
     # Every symbol has the logit c and the eleven others 0: log p of a right one is -log(1 + 11
     # exp(-c)), of a wrong one c less.
@@ -211,6 +215,7 @@ def test_classes_are_answered_by_words_with_log_probabilities(stories: StoryCode
     assert scores == [pytest.approx(8 - normaliser), -np.inf]
 
 
+@pytest.mark.usefixtures("eager")
 def test_words_that_the_vocabulary_lacks_are_named_of_the_whole_text(
     stories: StoryCodec, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +236,7 @@ def test_words_that_the_vocabulary_lacks_are_named_of_the_whole_text(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("eager")
 def test_texts_without_a_word_that_the_model_knows_are_refused(stories: StoryCodec) -> None:
     ours = Translator(Oracle(), stories, DecodeConfig())
     answers = ours.translate([("Mary left.", "where"), ("Mary left.", "xyzzy?"), ("", "where")])

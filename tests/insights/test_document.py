@@ -97,6 +97,7 @@ def test_a_halting_classifier(stories: ut_tf.Run) -> None:
     assert (example["target"], thought["correct"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_an_earlier_answer_is_that_of_a_model_that_stops_there(stories: ut_tf.Run) -> None:
     full = ut_tf.inspect_run(stories, STORY)["examples"][0]["thoughts"][0]["parts"][0]
     assert full["steps"] > 1
@@ -224,6 +225,7 @@ def test_cells_of_a_board_are_answered_one_by_one(tmp_path: Path) -> None:
     assert codec.input_text(texts(part)) == puzzle
 
 
+@pytest.mark.slow
 def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None:
     run = ut_tf.Run.create(
         "sudoku_4x4",

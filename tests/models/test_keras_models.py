@@ -160,6 +160,7 @@ def check_export(model: Any, features: dict[str, np.ndarray], folder: Path) -> N
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_signature_of_the_users_own_is_kept(tmp_path: Path) -> None:
     model = ut_tf.Transformer(TransformerConfig(**SMALL, num_layers=1), LANGUAGE)
     signature = [{"targets": tf.TensorSpec([None, 4], tf.int64, "targets")}]

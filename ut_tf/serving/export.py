@@ -94,7 +94,7 @@ def export_run(
         loaded.model, codec, run.spec, config, StoredWeights(loaded.model, form), seed=run.seed
     )
     names = _known(servable, signatures)
-    chosen = {name: servable.signature(name) for name in names if name not in (START, STEP)}
+    chosen = servable.signatures(name for name in names if name not in (START, STEP))
     requests = [_tried(name, signature) for name, signature in chosen.items()]
     if {START, STEP} & set(names):
         chosen |= servable.slots()
@@ -207,6 +207,8 @@ def _write(
             servable,
             str(temporary),
             signatures={name: signature.function for name, signature in chosen.items()},
+            # Nobody asks what is served for gradients, and their graphs take long to make.
+            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
         summary = {**summary, "other_operations": _other_operations(temporary)}
         write_summary(temporary / SUMMARY_FILE, summary)

@@ -22,7 +22,7 @@ them, as for ut-decoder. Whatever the batch, some of its examples are computed a
 that the memory is bounded; ``step`` alone computes all its rows at once (``Slots`` bounds them).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -94,10 +94,13 @@ class Servable(tf.Module):  # type: ignore[misc]
         halts = can_refill(model) and model.halts and self._spec.targets in ("aligned", "class")
         return (*self._signatures(), *((START, STEP) if halts else ()))
 
-    def signature(self, name: str) -> Signature:
-        """The named one of ``names`` but ``start`` and ``step``, traced."""
-        answer, inputs = self._signatures()[name]
+    def signatures(self, names: Iterable[str]) -> dict[str, Signature]:
+        """Some of ``names`` but ``start`` and ``step``, traced; names of one function share it."""
+        functions = {name: self._signatures()[name] for name in names}
+        traced = {one: self._traced(*one) for one in dict.fromkeys(functions.values())}
+        return {name: traced[function] for name, function in functions.items()}
 
+    def _traced(self, answer: Callable[..., Any], inputs: tuple[str, ...]) -> Signature:
         def call(*texts: Any) -> dict[str, Any]:
             size = tf.shape(texts[0])[0]
             with self.weights.scope(self._answers.model):
