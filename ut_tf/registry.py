@@ -331,7 +331,7 @@ def register_halting(name: str) -> Callable[[T], T]:
 
 
 def register_exit_rule(name: str) -> Callable[[T], T]:
-    """Decorator: registers a rule by which positions exit in use, chosen by ``eval_exit=name``."""
+    """Decorator: registers a rule by which positions exit at inference: ``eval_exit=name``."""
     return lambda value: exit_rules.register(name, value)
 
 

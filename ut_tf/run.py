@@ -343,7 +343,8 @@ class Run(RunConfig):
     def make_model(self, most_parameters: int | None = None) -> Any:
         """Makes a newly initialised keras.Model for the problem; imports TensorFlow.
 
-        What it draws, its initial weights and random halting in use, follows from the run's seed.
+        What it draws, its initial weights and random halting at inference, follows from the run's
+        seed.
 
         Args:
           most_parameters: numbers that its weights may have; None: as many as the run's checkpoints

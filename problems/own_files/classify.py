@@ -51,7 +51,7 @@ class ClassifyFiles(OwnFiles):
       target_files: the labels, line by line.
       dev_source_files, dev_target_files: for validation; none: training examples are held out.
       test_source_files, test_target_files: for ut-eval; none: the validation examples are judged.
-      max_subwords: of a longer text its last ones are read, in use too.
+      max_subwords: of a longer text its last ones are read, at inference too.
       fit_vocabulary: whether a small text has fewer subwords than `vocab_size`, so that each is
         seen often enough to be learnt; otherwise as many as it supports.
       disjoint_splits: whether nothing that is held out for validation is trained on, however its

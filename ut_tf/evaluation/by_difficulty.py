@@ -209,7 +209,7 @@ def judge_by_difficulty(
 
 
 def form_of(network: Any) -> str:
-    """How positions of a network stop in use, in words: "fixed depth", "basic", "kl 0.01"."""
+    """How positions of a network stop at inference, in words: "fixed depth", "basic", "kl 0.01"."""
     halting = getattr(network, "halting", "none")
     rule = getattr(network, "eval_exit", "none")
     parts = [name for name in (halting, rule) if name != "none"] or ["fixed depth"]

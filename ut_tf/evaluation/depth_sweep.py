@@ -69,7 +69,7 @@ class DepthSweep(Sweep):
 
     Args:
       step: of the checkpoint.
-      field: the hyperparameter that sets the depth in use.
+      field: the hyperparameter that sets the depth at inference.
       headlines: names of the metrics that say most.
       points: in ascending order.
     """
@@ -176,8 +176,8 @@ def sweep_depths(
 
 
 def depth_field(run: Run) -> tuple[str, int]:
-    """Returns the hyperparameter that sets a run's depth in use, and its value in training: of deep
-    supervision the most steps that an example goes through, in all of its updates.
+    """Returns the hyperparameter that sets a run's depth at inference, and its value in training:
+    of deep supervision the most steps that an example goes through, in all of its updates.
 
     Raises:
       UserError: the model has no recurrent depth.

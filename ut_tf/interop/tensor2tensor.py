@@ -178,8 +178,8 @@ def import_run(
     run = run.start()
     if hparams.get("position_start_index") == "random":
         note(
-            "tensor2tensor draws a start of the positions at every step, in use too; this run draws"
-            " one for each example in training, and starts at 0 in use."
+            "tensor2tensor draws a start of the positions at every step, at inference too; this"
+            " run draws one for each example in training, and starts at 0 at inference."
         )
     _save(model, run, tensors, hparams, space)
     return run

@@ -52,7 +52,7 @@ class StackInputs:
         added to the state before the next step. None: nothing is.
       keys: int64 [batch], numbers of the examples, from which initial states are drawn; None: their
         places in the batch.
-      exit_steps: int32 [batch, symbols], the step in use, from 1, after which a symbol exits
+      exit_steps: int32 [batch, symbols], at inference the step, from 1, after which a symbol exits
         besides its halting; None: none does.
     """
 

@@ -9,7 +9,8 @@
 
 The index of a symbol counts from 1 (0 is the start symbol). The model encodes the position that is
 assigned to the index (``position_encodings``), the same for inputs and targets of an example. In
-training positions may have a random offset or be random increasing numbers; in use they are linear.
+training positions may have a random offset or be random increasing numbers; at inference they are
+linear.
 """
 
 import math

@@ -54,7 +54,7 @@ def computing_all(model: Any) -> Iterator[None]:
 
 
 def call_flop(model: Any, features: Mapping[str, Any], steps: Mapping[str, float]) -> float:
-    """Returns the FLOP of a call of a Universal Transformer in use.
+    """Returns the FLOP of a call of a Universal Transformer at inference.
 
     Args:
       model: its keras.Model, or what calls one.

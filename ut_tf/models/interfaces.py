@@ -115,8 +115,8 @@ class CallOptions(NamedTuple):
       fresh: bool [batch], the examples that begin anew in the place of their `carry`, or None.
       puzzles: int32 [batch], whose vectors the encoder's memory has, or None.
       restart: int64 [batch], which of several initial states an example has; None: the first.
-      exit_steps: int32 [batch, length], the step in use, from 1, after which a position of the
-        encoder exits besides its halting; None: no position does.
+      exit_steps: int32 [batch, length], at inference the step, from 1, after which a position of
+        the encoder exits besides its halting; None: no position does.
     """
 
     training: bool = False

@@ -51,8 +51,8 @@ class StoredWeights(tf.Module):  # type: ignore[misc]
 
         Keras reads each variable from a tensor that is computed from its stored form. A graph
         traced here holds no variable of the model, so that it is saved without the model.
-        In every context, and in a graph at every call, a layer that draws in use (halting="random")
-        begins with another seed.
+        In every context, and in a graph at every call, a layer that draws at inference
+        (halting="random") begins with another seed.
         """
         return _ReadOnlyScope(
             [
@@ -108,7 +108,7 @@ class _Plain(tf.Module):  # type: ignore[misc]
 
 
 class _Seed(tf.Module):  # type: ignore[misc]
-    """The seed of a layer that draws in use, another one at every call."""
+    """The seed of a layer that draws at inference, another one at every call."""
 
     def __init__(self, variable: Any) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class _Scaled(tf.Module):  # type: ignore[misc]
 
 
 def _seeds_in_use(model: Any) -> set[int]:
-    """The ids of the seeds of layers that draw random numbers in use, not only in
+    """The ids of the seeds of layers that draw random numbers at inference, not only in
     training.
     """
     units = [layer for layer in model._flatten_layers() if isinstance(layer, Halting)]

@@ -68,8 +68,8 @@ class FoundRun:
       problem: registered name of the problem.
       problem_args: arguments that the problem was given.
       system: what the model is, as a table's row names it.
-      recipe: the set, the overrides that matter, and what was changed in use, as a table's row
-        names them.
+      recipe: the set, the overrides that matter, and what was changed at inference, as a table's
+        row names them.
       hparams_set: the set alone.
       seed: of the training.
       trained: whether there is a checkpoint to evaluate.
@@ -142,7 +142,7 @@ def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:
 
 def _by_use(run: FoundRun) -> list[FoundRun]:
     """The run with its evaluations as trained, if any or none at all, and once more for
-    each other depth, memory or search in use.
+    each other depth, memory or search at inference.
     """
     uses = list(dict.fromkeys(record.used_with for record in run.records)) or [""]
     return [

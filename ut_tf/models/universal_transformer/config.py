@@ -55,9 +55,9 @@ class RecurrenceConfig(StepsConfig):
     input_injection.
     """
     eval_noise_seed: int = option(0, at_least=0, at_most=2**31 - 1, in_use=True)
-    """From which the noise of initial_state=noise is drawn in use."""
+    """From which the noise of initial_state=noise is drawn at inference."""
     eval_restarts: int = option(1, at_least=1, at_most=1000, in_use=True)
-    """Answers in use from so many drawn initial states, of which eval_select chooses one."""
+    """Answers at inference from so many drawn initial states, of which eval_select chooses one."""
     eval_select: Literal["residual", "q", "vote", "verifier"] = option(
         "residual", only_with=unless("eval_restarts", 1), in_use=True
     )
@@ -247,11 +247,11 @@ class HaltingConfig(Config):
     ponder_kl_weight: float = option(0.01, at_least=0, only_with=_PONDERNET)
     """Of pondernet: weight in the loss of the divergence from the prior."""
     ponder_threshold: float = option(0.5, above=0, below=1, only_with=_PONDERNET, in_use=True)
-    """Of pondernet, in use: an output stops at the first step by which it halts with at least this
-    probability.
+    """Of pondernet, at inference: an output stops at the first step by which it halts with at least
+    this probability.
     """
     eval_exit: str = option("none", names_of="exit_rules", in_use=True)
-    """Rule by which a position stops in use, besides its halting: none, state_difference,
+    """Rule by which a position stops at inference, besides its halting: none, state_difference,
     acceleration, cosine; of what answers with tokens also entropy, confidence, kl,
     kl_reverse, minp_kl, argmax_stable, argmax_equal.
     """

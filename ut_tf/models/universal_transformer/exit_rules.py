@@ -1,4 +1,4 @@
-"""Exit rules: when a position of a trained model stops by itself, in use, without training.
+"""Exit rules: when a position of a trained model stops by itself, at inference, without training.
 
 A rule compares a position's state, or the logits made of it, with those of the step before, and
 looks at no other position. A rule of your own is registered and named by ``eval_exit``::

@@ -219,7 +219,7 @@ class UniversalTransformer(AttentionModel):
 
     @property
     def halts(self) -> bool:
-        """Whether positions stop at different steps in use."""
+        """Whether positions stop at different steps at inference."""
         return self._halting().dynamic or self.network.eval_exit != "none"
 
     def max_steps(self, training: bool) -> int:

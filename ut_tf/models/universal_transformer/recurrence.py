@@ -61,7 +61,7 @@ class Recurrence(OptionalOutputs, Composite):
       cell: how states combine.
       halting: when it stops.
       coordinates: what is added to the states, or concatenated with them, before each step.
-      exit_rule: ``ExitRule`` by which positions stop in use, besides their halting, or None.
+      exit_rule: ``ExitRule`` by which positions stop at inference, besides their halting, or None.
       train_exit: whether positions that exit by the rule keep their states in training, too.
       final_norm: ``LayerNorm`` of the result (pre-norm), or None.
       train_depth: ``TrainDepth`` that draws the depth in training, or None.
@@ -276,7 +276,7 @@ class Recurrence(OptionalOutputs, Composite):
         return self._in_use(bound, rule, given)
 
     def _rule(self, given: StackInputs) -> ExitRule | None:
-        """The exit rule of a call in use."""
+        """The exit rule of a call at inference."""
         if given.exit_steps is None:
             return self.exit_rule
         if self.cell.sees_earlier_states:

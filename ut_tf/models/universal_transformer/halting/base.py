@@ -99,7 +99,8 @@ class Halting(keras.layers.Layer):  # type: ignore[misc]
       copies_halted_states: whether the state of a halted position is copied to the next step.
       padding_ponders: whether padding takes part in halting and pays for it.
       loss_weight: weight of the ponder cost in the loss; None: there is none.
-      seed_generator: of a form that draws random numbers in use, not only in training; or None.
+      seed_generator: of a form that draws random numbers at inference, not in training alone; or
+        None.
     """
 
     dynamic: ClassVar[bool] = True
