@@ -73,8 +73,8 @@ PARTS = ("my_cell", "my_injection", "my_transition", "my_halting", "my_position"
 SET = "my_set"
 # They need a model, however it was trained.
 UNTRAINED = ("my_strategy", "my_exit")
-# One that trains and measures, and one that searches in another way; the others' are slow.
-QUICK = ("my_method", "my_exit")
+# One that trains and measures; the others' are slow.
+QUICK = ("my_method",)
 # By the folder of an example: the data that it draws by default, and how much is enough here.
 FEWER = {"my_problem": {"(10_000, [seed": "(64, [seed", "(200, [-1": "(8, [-1"}}
 

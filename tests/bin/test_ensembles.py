@@ -77,6 +77,7 @@ def test_scores_are_those_of_the_mean_probabilities(language, call, tmp_path) ->
     np.testing.assert_allclose(scores[3], scores[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_classes_have_their_mean_probability(tmp_path, call) -> None:
     runs = [stories_run(tmp_path / "a" / "run"), stories_run(tmp_path / "b" / "run")]
     save(runs[1], (200,))

@@ -121,6 +121,7 @@ def test_a_mistake_is_one_sentence(
     assert line.startswith("ut-insights: error: ") and sentence in line
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_the_search_can_be_changed_and_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -180,7 +180,7 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert opened == [page.as_uri()]
 
 
-@pytest.mark.parametrize("numbers", [("1 ", "2 "), ("", "")])
+@pytest.mark.parametrize("numbers", [pytest.param(("1 ", "2 "), marks=pytest.mark.slow), ("", "")])
 def test_stories_that_cannot_be_read_leave_the_others(
     numbers: tuple[str, str],
     tmp_path: Path,

@@ -102,8 +102,8 @@ def test_a_row_is_an_evaluation_at_its_depth(
 @pytest.mark.parametrize(
     ("problem", "changes"),
     [
-        *(QUICK[1], OTHERS[0]),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (QUICK[0], *OTHERS[1:])),
+        OTHERS[0],
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (*QUICK, *OTHERS[1:])),
     ],
 )
 def test_logits_and_residuals_are_those_of_the_depth(

@@ -28,7 +28,9 @@ SEARCHES: dict[str, dict[str, Any]] = {
     # Without the best of beam4, which are the first of these.
     "beam4_all": {"beam_size": 4, "alpha": 0.6, "n_best": 4},
 }
-QUICK = {("transformer_decoded", "greedy"), ("act_basic_decoded", "beam4_all")}
+QUICK = {("transformer_decoded", "greedy")}
+# Each of their two changes is in another one.
+BOTH_CHANGES = ("act_multilayer", "act_mix_after", "act_concat")
 LARGEST_DIFFERENCE = 1e-4
 # tensor2tensor leaves padding out of the transition, so that padding halts at other steps;
 # one step of one of 27 positions costs 4e-4.
@@ -48,7 +50,10 @@ def _features(arrays: dict[str, Any]) -> dict[str, Any]:
     return {name: arrays[name] for name in ("inputs", "targets") if name in arrays}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one in BOTH_CHANGES)) for one in NAMES],
+)
 def test_logits_and_losses(name: str) -> None:
     model, arrays = _reference(name)
     logits = np.asarray(model(_features(arrays)))

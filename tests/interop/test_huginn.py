@@ -116,9 +116,8 @@ def _paths() -> dict[str, list[str]]:
     return paths
 
 
-@pytest.mark.parametrize(
-    "depths", [(1, 3), pytest.param((2, 4, 5, 6), marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("depths", [(1, 3), (2, 4, 5, 6)], ids=str)
 def test_cached_decoding_is_the_whole_prefix(depths: tuple[int, ...], tmp_path: Path) -> None:
     huginn = load_huginn(WEIGHTS, _config(tmp_path, bos_token_id=5, eos_token_id=7))
     model, order = huginn.model, huginn.symbols(np.arange(48))
@@ -183,7 +182,11 @@ def loaded(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("trm_attention", marks=pytest.mark.slow), "trm_mlp", "hrm_two_levels"]
+    "name",
+    [
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("trm_attention", "trm_mlp")),
+        "hrm_two_levels",
+    ],
 )
 def test_an_outer_step_of_the_original_code(name: str) -> None:
     golden = np.load(GOLDEN / f"{name}.npz")

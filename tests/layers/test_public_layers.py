@@ -40,7 +40,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "fixed")) for one in CALLS]
+)
 def test_a_functional_model_of_a_layer_is_loaded_with_equal_outputs(name: str, tmp_path) -> None:
     x = keras.Input([None, 16])
     model = keras.Model(x, CALLS[name](x))

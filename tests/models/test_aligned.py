@@ -113,7 +113,7 @@ def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: 
     assert len(np.unique(times)) > 1
 
 
-@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("start", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_pondernet_lets_each_position_stop_for_itself(start: int) -> None:
     options = {"halting": "pondernet", "act_max_steps": 6, "input_start_symbol": bool(start)}
     # Whether positions differ at inference depends on the initial weights.

@@ -54,14 +54,28 @@ CLASSIFIERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+# The others are of the same parts.
+QUICK = ("lstm, bahdanau", "convs2s", "bytenet", "lstm, both, mean")
+
+
 def each(variants: dict[str, tuple[Any, dict[str, Any]]]) -> Any:
-    return pytest.mark.parametrize(("kind", "changes"), variants.values(), ids=variants)
+    return pytest.mark.parametrize(("kind", "changes"), _cases(variants))
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+def _cases(variants: dict[str, tuple[Any, dict[str, Any]]]) -> list[Any]:
+    return [
+        pytest.param(*made, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, made in variants.items()
+    ]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(case.values, id=case.id, marks=case.marks) for case in _cases(VARIANTS)],
+)
 def variant(request: pytest.FixtureRequest) -> Any:
     """A model of each variant, whose weights no test changes."""
-    kind, changes = VARIANTS[request.param]
+    kind, changes = request.param
     return random_model(kind, **changes)
 
 

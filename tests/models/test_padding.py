@@ -22,10 +22,7 @@ from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.scoring import log_probabilities
 
 MODELS = [case for case in CASES if case.is_model]
-QUICK = {
-    "UniversalTransformer sequences, halting",
-    "ConditionalUniversalTransformer facts, halting",
-}
+QUICK = {"UniversalTransformer sequences, halting"}
 DTYPES = ("int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 CLASSES = ProblemSpec("tokens", "class", 12, 3)
 _MADE: dict[str, Any] = {}

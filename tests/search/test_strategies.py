@@ -169,9 +169,9 @@ def test_prefixes_begin_every_output_and_count_in_the_score() -> None:
 
 def test_an_example_is_decoded_alike_in_any_company() -> None:
     model = random_model(halting="basic", act_max_steps=3)
-    config = DecodeConfig(beam_size=2, n_best=2, max_length=4)
+    config = DecodeConfig(beam_size=2, n_best=2, max_length=3)
     together = decode(model, {"inputs": INPUTS}, config)
-    for row, inputs in enumerate(INPUTS):
+    for row, inputs in enumerate(INPUTS[:2]):
         alone = decode(model, {"inputs": inputs[None, inputs != 0]}, config)
         assert unpadded(alone.symbols[0]) == unpadded(together.symbols[row])
         assert_close(alone.scores[0], together.scores[row], 1e-4)
@@ -239,7 +239,7 @@ def test_samples_follow_the_distribution() -> None:
 
 
 def test_samples_depend_on_the_seed_and_the_examples_number_alone() -> None:
-    model, config = random_model(), DecodeConfig(sampling=True, n_best=2, max_length=5)
+    model, config = random_model(), DecodeConfig(sampling=True, n_best=2, max_length=3)
 
     def samples(inputs: Any, numbers: Any, seed: Any) -> list[list[list[int]]]:
         return [

@@ -172,7 +172,7 @@ def test_an_index_that_declares_a_terabyte_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"hidden_size": 10**9, "num_heads": 1}, {"filter_size": 2**40}, {"hidden_size": 1e999}],
+    [{"hidden_size": 10**9, "num_heads": 1}, {"hidden_size": 1e999}],
     ids=str,
 )
 def test_tensor2tensor_s_hyperparameters_fill_no_memory(

@@ -31,7 +31,8 @@ KERAS_FILES = sorted(path.parent.name for path in HERE.glob("*/model.keras"))
 DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
 
 # The others cost more seconds than every run of the tests should take.
-QUICK_LOGITS = tuple(name for name in RUNS if name != "ut_options")
+SLOW_LOGITS = ("ut_options", "ut_dwa_rotary", "ut_lstm_recurrence", "bytenet", "mem_transformer")
+QUICK_LOGITS = tuple(name for name in RUNS if name not in SLOW_LOGITS)
 QUICK_DECODING = ("lstm", "ut_halting_reverse")
 QUICK_TRAINING = ("ut_facts",)
 QUICK_EVALUATION = ("memn2n",)

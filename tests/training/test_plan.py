@@ -139,6 +139,7 @@ def test_damaged_data_is_not_taken_for_none(
         plan_text(run, SimpleNamespace(train_steps=1), tf.distribute.get_strategy())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_plan_before_any_data_counts_the_network_of_the_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

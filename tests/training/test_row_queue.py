@@ -34,7 +34,7 @@ def data(examples: int, batch: int) -> Iterator[dict[str, Any]]:
             yield {"inputs": np.where(weight > 0, numbers, 0), "weight": weight}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     examples=st.integers(1, 17),
     rows=st.integers(1, 4),

@@ -52,7 +52,7 @@ def interrupted(
     "number",
     [
         signal.SIGHUP,
-        signal.SIGQUIT,
+        pytest.param(signal.SIGQUIT, marks=pytest.mark.slow),
         *(pytest.param(one, marks=pytest.mark.slow) for one in ANNOUNCEMENTS[1:]),
     ],
 )

@@ -178,6 +178,7 @@ def test_each_character_is_a_symbol_of_its_own() -> None:
         train_subwords(sums, 100, "char")
 
 
+@pytest.mark.slow
 def test_an_exported_codec_takes_and_returns_strings(
     codec: TranslationCodec, tmp_path: Path
 ) -> None:

@@ -147,8 +147,8 @@ def test_less_can_be_read_in_fewer_hops_at_evaluation() -> None:
 def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
     keras.utils.set_random_seed(0)
     draws = np.random.default_rng(0)
-    people, places = draws.integers(2, 5, [3000, 4]), draws.integers(5, 9, [3000, 4])
-    asked = draws.integers(2, 5, 3000)
+    people, places = draws.integers(2, 5, [1500, 4]), draws.integers(5, 9, [1500, 4])
+    asked = draws.integers(2, 5, 1500)
     people[:, 0] = asked
     facts = np.stack([people, places], -1)
     inputs = np.concatenate(
@@ -162,7 +162,7 @@ def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], jit_compile=False)
-    history = model.fit({"inputs": inputs}, labels, batch_size=100, epochs=4, verbose=0).history
+    history = model.fit({"inputs": inputs}, labels, batch_size=50, epochs=4, verbose=0).history
     assert history["accuracy"][-1] > 0.95
 
 

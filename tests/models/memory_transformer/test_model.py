@@ -145,6 +145,7 @@ def test_a_model_can_be_used_with_another_memory_than_it_was_trained_with(kind: 
     np.testing.assert_array_equal(used(features, training=True), trained(features))
 
 
+@pytest.mark.slow
 def test_the_bottleneck_s_attention_is_linear_in_the_length() -> None:
     model = MemBottleneckTransformer(MemoryTransformerConfig(**SMALL), CLASSES)
     for length in (5, 10):

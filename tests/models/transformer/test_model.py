@@ -26,7 +26,7 @@ def features(seed: int = 0) -> dict[str, np.ndarray]:
     return {name: value.astype(np.int32) for name, value in ids.items()}
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", pytest.param("post", marks=pytest.mark.slow)])
 def test_one_layer_is_one_recurrent_step(norm: str) -> None:
     layers = Transformer(TransformerConfig(**SMALL, num_layers=1, norm=norm), SEQUENCES)
     recurrent = UniversalTransformer(

@@ -199,7 +199,9 @@ FEATURES = {
     "change",
     [
         {"recurrence_layers": 3},
-        {"mix_layers_before": 1, "mix_layers_after": 1, "norm": "pre"},
+        pytest.param(
+            {"mix_layers_before": 1, "mix_layers_after": 1, "norm": "pre"}, marks=pytest.mark.slow
+        ),
     ],
     ids=str,
 )

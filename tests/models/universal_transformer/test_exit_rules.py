@@ -254,6 +254,7 @@ def test_what_has_no_logits_for_a_position_is_told() -> None:
         recurrence(tf.zeros([1, 2, 8]), tf.ones([1, 2]), None, BlockContext())
 
 
+@pytest.mark.slow
 @rules
 def test_training_with_exits_ends_where_use_does(rule: str) -> None:
     options = {"num_steps": DEPTH, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}

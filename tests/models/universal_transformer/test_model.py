@@ -147,6 +147,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ut_tf.Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_examples_are_shown_with_the_memory_of_their_puzzle(run: ut_tf.Run) -> None:
     model: Any = ut_tf.load_model(run)

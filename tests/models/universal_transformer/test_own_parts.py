@@ -148,6 +148,7 @@ def test_an_own_part_is_decoded_as_the_whole_prefix(own_names: dict[str, str], f
     check_decoding(random_model(**changes))
 
 
+@pytest.mark.slow
 def test_a_halted_position_whose_memory_the_block_reads_is_decoded_on(
     own_names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,11 +119,12 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
     "changes",
     [
         {"halting": "basic", "halting_compute": "dense"},
-        pytest.param({"halting": "basic"}, marks=pytest.mark.slow),
-        pytest.param({"recurrence": "highway"}, marks=pytest.mark.slow),
+        {"halting": "basic"},
+        {"recurrence": "highway"},
     ],
     ids=str,
 )
+@pytest.mark.slow  # tests/training/test_step.py trains in mixed precision.
 def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
     recurrence = make_recurrence(Config(**SMALL, **changes), dtype="mixed_bfloat16")
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])
@@ -149,7 +150,7 @@ def training_graph(recurrence: Recurrence, inputs: Any) -> Any:
 
 
 def test_the_steps_of_a_training_graph_are_traced_once() -> None:
-    inputs, options = states(2, 4, 8), {"recurrence": "lstm", "transition": "fc", "num_steps": 6}
+    inputs, options = states(2, 4, 8), {"transition": "fc", "num_steps": 6}
     graph = training_graph(made(**options), inputs)
     operations = len(graph.graph.as_graph_def().node)
     fewer = training_graph(made(**{**options, "num_steps": 3}), inputs).graph
@@ -182,7 +183,7 @@ def test_an_example_that_has_its_steps_waits(compute: str) -> None:
     assert_close(together[:1, :2], alone[:, :2], 1e-6)
 
 
-@pytest.mark.parametrize("form", ["basic", "accumulated"])
+@pytest.mark.parametrize("form", ["basic", pytest.param("accumulated", marks=pytest.mark.slow)])
 def test_the_last_step_gets_what_is_left(form: str) -> None:
     options = {"halting": form, "act_max_steps": 3, "act_halting_bias_init": -6.0}
     inputs, mask = states(2, 4, 8), tf.ones([2, 4])

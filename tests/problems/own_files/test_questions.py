@@ -114,7 +114,7 @@ def test_a_character_that_training_lacks_is_told_with_its_line(tmp_path: Path) -
         AlignedFiles(train, dev).prepare(tmp_path / "data", tmp_path)
 
 
-@pytest.mark.parametrize("kind", [AlignedFiles, PairsFiles])
+@pytest.mark.parametrize("kind", [pytest.param(AlignedFiles, marks=pytest.mark.slow), PairsFiles])
 def test_a_tenth_is_held_out_and_no_question_is_trained_on(kind: Any, tmp_path: Path) -> None:
     rows = blanked(BOARDS)
     problem = kind(write(tmp_path, rows + rows[:30]))
@@ -169,6 +169,7 @@ def train(problem: str, folder: Path, *more: str) -> str:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_from_a_file_to_a_board_in_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

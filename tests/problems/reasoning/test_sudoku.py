@@ -21,7 +21,7 @@ SIZES = [SudokuSize(2, 2), SudokuSize(2, 3)]
 FEW: dict[str, Any] = {"train_puzzles": 60, "validation_puzzles": 20, "test_puzzles": 20}
 
 
-@pytest.fixture(scope="module", params=[4, 6])
+@pytest.fixture(scope="module", params=[pytest.param(4, marks=pytest.mark.slow), 6])
 def prepared(request: Any, tmp_path_factory: Any) -> tuple[Sudoku, Path]:
     """A problem with few puzzles, and its data directory."""
     data_dir = tmp_path_factory.mktemp("sudoku")
