@@ -150,7 +150,7 @@ def _both_ways(
 
 # What each of them has is in another one, too.
 SLOW = (
-    *("halting", "halting, sepconv", "pondernet", "pondernet, deeper"),
+    *("halting", "halting, sepconv", "halting, deeper", "pondernet"),
     *("rotary", "digits", "leaves", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
     "halting, highway, layers, mixed",
     *("transformer, leaves, rotary", "transformer, narrow heads"),
