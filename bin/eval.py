@@ -24,9 +24,8 @@ from ut_tf.bin.eval_sweeps import (
     SWEEPS,
     check_sweeps,
     judge_by_difficulty,
-    sweep_compute,
     sweep_depths,
-    sweep_exits,
+    sweep_uses,
 )
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr, tell
@@ -89,10 +88,8 @@ def main(argv: list[str]) -> None:
             # Before the evaluation, which takes long and leaves a record.
             check_writable(_figures_folder(run, values), "figures")
         line = (
-            sweep_compute(run, trained, values, lengths)
-            if values.compute
-            else sweep_exits(run, values, lengths)
-            if values.exit_sweep
+            sweep_uses(run, trained, values, lengths)
+            if values.compute or values.exit_sweep
             else sweep_depths(run, trained, values, lengths)
             if values.depth_sweep
             else judge_by_difficulty(run, trained, values, lengths)

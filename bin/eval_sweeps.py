@@ -20,29 +20,11 @@ from ut_tf.bin.frame.command import import_tensorflow, tell
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.config.hparams import HParams
 from ut_tf.run import Run
+from ut_tf.storage.layout import EXIT_SWEEP
 
 SWEEPS = ("exit_sweep", "depth_sweep", "by_difficulty", "compute")
 # They may choose the rules and depths of --compute.
 _CHOOSING = ("exit_sweep", "depth_sweep")
-
-
-def sweep_exits(run: Run, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run under exit rules, and writes the table; returns the line of JSON."""
-    rules = _rules_in(values.exit_sweep)
-    import_tensorflow()
-    from ut_tf.evaluation.exit_sweep import sweep_exits as sweep
-    from ut_tf.figures.exits import exit_front
-
-    run, asked = _prepared(run, values, lengths)
-    swept = sweep(
-        run,
-        **asked,
-        rules=rules,
-        on_point=lambda point, number, count: tell(
-            COMMAND, f"evaluated {point.use} ({number} of {count})"
-        ),
-    )
-    return _shown(run, values, swept, exit_front)
 
 
 def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
@@ -68,30 +50,32 @@ def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
     return _shown(run, values, swept, depth_curves, split, below=f"\n{_READING}")
 
 
-def sweep_compute(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run in all uses against what they cost, and keeps the table and a record of each;
-    returns the line of JSON.
+def sweep_uses(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run under exit rules or, by --compute, in all uses against what they cost, of each
+    of which a record is kept, too; keeps the table, and returns the line of JSON.
     """
     depths = depths_in(values.depth_sweep) if values.depth_sweep else ()
     rules = _rules_in(values.exit_sweep or "all")
     import_tensorflow()
-    from ut_tf.evaluation.compute import sweep_compute as sweep
+    from ut_tf.evaluation.compute import sweep_compute, sweep_exits
     from ut_tf.evaluation.oracle import ORACLE
     from ut_tf.figures.exits import compute_front
 
     run, asked = _prepared(run, values, lengths)
-    swept = sweep(
-        run,
-        depths,
-        rules,
-        **asked,
-        on_point=lambda use, number, count: tell(COMMAND, f"evaluated {use} ({number} of {count})"),
-    )
-    for point in swept.points:
-        if point.curve != ORACLE:
-            used = run.in_use(point.use)
-            keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
-    return _shown(run, values, swept, compute_front, swept.points[0].measured.split)
+
+    def on_point(use: str, number: int, count: int) -> None:
+        tell(COMMAND, f"evaluated {use} ({number} of {count})")
+
+    if values.compute:
+        swept = sweep_compute(run, depths, rules, **asked, on_point=on_point)
+        for point in swept.points:
+            if point.curve != ORACLE:
+                used = run.in_use(point.use)
+                keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
+    else:
+        swept = sweep_exits(run, rules, **asked, on_point=on_point)
+    name = "" if values.compute else EXIT_SWEEP
+    return _shown(run, values, swept, compute_front, swept.points[0].measured.split, name)
 
 
 def judge_by_difficulty(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:

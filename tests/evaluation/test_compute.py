@@ -17,7 +17,7 @@ from ut_tf import registry
 from ut_tf.bin import eval as eval_command
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
-from ut_tf.evaluation import compute, exit_sweep
+from ut_tf.evaluation import compute, exit_thresholds
 from ut_tf.evaluation.compute import sweep_compute
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.oracle import AtOracle, can_exit
@@ -42,7 +42,7 @@ class FewSums(PrefixSums):
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.problems._registered, "few_sums", (FewSums, __file__))
-    monkeypatch.setitem(exit_sweep.THRESHOLDS, "state_difference", (1e6,))
+    monkeypatch.setitem(exit_thresholds.THRESHOLDS, "state_difference", (1e6,))
     monkeypatch.setattr(compute, "ORACLE_SCALES", (1.0,))
     monkeypatch.setattr(compute, "RESTARTS", (3,))
 

@@ -16,13 +16,9 @@ from tests.training.toy import toy_run
 from ut_tf import run_weights
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
-from ut_tf.evaluation.exit_sweep import (
-    THRESHOLDS,
-    ExitPoint,
-    ExitSweep,
-    possible_rules,
-    sweep_exits,
-)
+from ut_tf.evaluation.compute import ComputePoint, ComputeSweep, sweep_exits
+from ut_tf.evaluation.exit_thresholds import THRESHOLDS, possible_rules
+from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import read_records
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -39,7 +35,7 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
     run = toy_run(tmp_path, "toy_class", model="universal_transformer", eval_num_steps=6)
     save(run, (1,))
     sweep = sweep_exits(run, rules=["state_difference"])
-    assert [(point.eval_exit, point.eval_exit_threshold) for point in sweep.points] == [
+    assert [(point.curve, point.value) for point in sweep.points] == [
         ("none", None),
         ("state_difference", 1e6),
     ]
@@ -47,13 +43,13 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
     assert (full.mean_steps, at_once.mean_steps) == (6.0, 1.0)
     assert all(point.milliseconds > 0.0 for point in sweep.points)
     assert full.metrics["loss"] != at_once.metrics["loss"]
-    sweep.write(tmp_path)
+    sweep.write(tmp_path, "exit_sweep")
     kept = json.loads((tmp_path / "exit_sweep.json").read_text())
     assert kept == sweep.to_dict()
     with (tmp_path / "exit_sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["loss"]) for row in rows] == [point.metrics["loss"] for point in sweep.points]
-    assert rows[0]["eval_exit_threshold"] == "" and float(rows[1]["eval_exit_threshold"]) == 1e6
+    assert rows[0]["value"] == "" and float(rows[1]["value"]) == 1e6
 
 
 def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:
@@ -75,12 +71,20 @@ def test_another_model_has_no_rules(tmp_path: Path) -> None:
         sweep_exits(run)
 
 
-SWEEP = ExitSweep(
+def exit_point(rule: str, use: str, metrics: dict[str, float], *costs: float) -> ComputePoint:
+    steps, milliseconds = costs
+    measured = CheckpointMeasurement(metrics, split="test")
+    threshold = None if rule == "none" else 0.001
+    return ComputePoint(rule, threshold, use, False, measured, steps, None, milliseconds)
+
+
+NO_LOSS = {"length_4/seq_acc": 0.5, "loss": float("nan")}
+SWEEP = ComputeSweep(
     70,
     ("length_4/seq_acc",),
     (
-        ExitPoint("none", None, 6.0, 1.25, {"length_4/seq_acc": 0.5, "loss": float("nan")}),
-        ExitPoint("kl", 0.001, 3.5, 0.75, {"length_4/seq_acc": 0.4375, "loss": 1.0}),
+        exit_point("none", "eval_exit=none", NO_LOSS, 6.0, 1.25),
+        exit_point("kl", "eval_exit=kl", {"length_4/seq_acc": 0.4375, "loss": 1.0}, 3.5, 0.75),
     ),
 )
 
@@ -94,25 +98,26 @@ def test_ut_eval_shows_and_keeps_the_table(
     monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
     asked = {}
 
-    def swept(run: Run, **options: Any) -> ExitSweep:
+    def swept(run: Run, rules: Sequence[str], **options: Any) -> ComputeSweep:
         assert run.output_dir == tmp_path
-        asked.update(options)
+        asked["rules"] = rules
         for number, point in enumerate(SWEEP.points, start=1):
-            options["on_point"](point, number, len(SWEEP.points))
+            options["on_point"](point.use, number, len(SWEEP.points))
         return SWEEP
 
-    monkeypatch.setattr("ut_tf.evaluation.exit_sweep.sweep_exits", swept)
+    monkeypatch.setattr("ut_tf.evaluation.compute.sweep_exits", swept)
     assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kl,entropy"]) == 0
     captured = capsys.readouterr()
     assert asked["rules"] == ("kl", "entropy")
+    assert read_records(tmp_path) == []
     *_, full, kl, drawn = captured.err.splitlines()
     progress = [line for line in captured.err.splitlines() if "evaluated eval_exit=" in line]
     assert [line.partition("evaluated ")[2] for line in progress] == [
         "eval_exit=none (1 of 2)",
-        "eval_exit=kl,eval_exit_threshold=0.001 (2 of 2)",
+        "eval_exit=kl (2 of 2)",
     ]
-    assert full.split() == ["none", "0.5", "6.00", "1.25"]
-    assert kl.split() == ["kl", "0.001", "0.4375", "3.50", "0.75"]
+    assert full.split() == ["eval_exit=none", "0.5", "6.00", "1.25"]
+    assert kl.split() == ["eval_exit=kl", "0.4375", "3.50", "0.75"]
     assert drawn.endswith("exit_sweep.svg") and (tmp_path / "exit_sweep.png").is_file()
     (line,) = captured.out.splitlines()
     assert json.loads(line) == json.loads((tmp_path / "exit_sweep.json").read_text())

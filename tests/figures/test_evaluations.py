@@ -23,13 +23,13 @@ from ut_tf.bin import eval as eval_command
 from ut_tf.bin import report
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
-from ut_tf.evaluation.exit_sweep import ExitPoint, ExitSweep
-from ut_tf.evaluation.measurement import Measurement
+from ut_tf.evaluation.compute import ComputePoint, ComputeSweep
+from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.observations import Observed, observe_checkpoint
 from ut_tf.figures.board_steps import board_steps, save_animation
 from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.figures.evaluations import evaluation_figures
-from ut_tf.figures.exits import exit_front
+from ut_tf.figures.exits import compute_front
 from ut_tf.figures.style import as_svg
 from ut_tf.metrics.sums import Group
 from ut_tf.run import Run
@@ -88,13 +88,13 @@ def test_ponder_times_and_confusions_are_shares() -> None:
 
 
 def test_an_exit_front_has_a_line_for_each_rule_and_a_star_for_full_depth() -> None:
-    metrics = [{"seq_acc": value} for value in (0.5, 0.25, 0.4375)]
+    measured = [CheckpointMeasurement({"seq_acc": value}) for value in (0.5, 0.25, 0.4375)]
     points = (
-        ExitPoint("none", None, 6.0, 1.25, metrics[0]),
-        ExitPoint("kl", 0.1, 2.5, 0.5, metrics[1]),
-        ExitPoint("kl", 0.001, 3.5, 0.75, metrics[2]),
+        ComputePoint("none", None, "", False, measured[0], 6.0, None, 1.25),
+        ComputePoint("kl", 0.1, "", False, measured[1], 2.5, None, 0.5),
+        ComputePoint("kl", 0.001, "", False, measured[2], 3.5, None, 0.75),
     )
-    steps, milliseconds = exit_front(ExitSweep(70, ("seq_acc",), points)).axes
+    steps, milliseconds = compute_front(ComputeSweep(70, ("seq_acc",), points)).axes
     lines = {line.get_label(): line.get_xydata().tolist() for line in steps.lines}
     assert lines["kl"] == [[2.5, 0.25], [3.5, 0.4375]]
     assert lines["full depth"] == [[6.0, 0.5]]

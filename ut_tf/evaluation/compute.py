@@ -1,9 +1,9 @@
 """What accuracy costs: a trained model's metrics against FLOP and time, at fixed depths, under its
-halting, exit rules and an oracle, and with restarts.
+halting, exit rules and an oracle, and with restarts; or under exit rules alone, against steps.
 
 ::
 
-    sweep = sweep_compute(run)
+    sweep = sweep_compute(run)                          # or sweep_exits(run)
     print(sweep.table())
     sweep.write(run.output_dir)
 
@@ -11,7 +11,7 @@ All points are judged in one way, so that their times can be compared: each is a
 of which the faster of two evaluations counts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ut_tf import registry
@@ -20,7 +20,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.by_difficulty import collected
 from ut_tf.evaluation.depth_sweep import depth_field
 from ut_tf.evaluation.evaluator import about_checkpoint, chosen_sets
-from ut_tf.evaluation.exit_sweep import NO_RULE, rules_at_thresholds, use_of_rule
+from ut_tf.evaluation.exit_thresholds import NO_RULE, rules_at_thresholds, use_of_rule
 from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.methods.batches import PredictionMethod
 from ut_tf.evaluation.methods.predictions import Aligned
@@ -45,13 +45,13 @@ class ComputePoint:
 
     Args:
       curve: what is changed along the curve: a hyperparameter of depth, an exit rule, "oracle",
-        "eval_restarts", or "as trained".
+        "eval_restarts", "none" (no rule), or "as trained".
       value: of the point on it: depth, threshold, scale, restarts; None: the rule's own, or none.
       use: as ``Run.in_use`` reads it; of the oracle only a name.
       usual: whether it is the run as it is.
       measured: metrics and their intervals.
       mean_steps, milliseconds: as of ``Judged``.
-      flop: per example, of the positions that are computed at each step.
+      flop: per example, of the positions that are computed at each step; None: not counted.
     """
 
     curve: str
@@ -60,7 +60,7 @@ class ComputePoint:
     usual: bool
     measured: CheckpointMeasurement
     mean_steps: float
-    flop: float
+    flop: float | None
     milliseconds: float
 
     @property
@@ -93,12 +93,13 @@ class ComputeSweep(Sweep):
                 " ".join(filter(None, [AS_TRAINED * point.usual, point.use])),
                 *map(point.measured.text, self.headlines),
                 f"{point.mean_steps:.2f}",
-                f"{point.flop / 1e6:.4g}",
+                *([] if point.flop is None else [f"{point.flop / 1e6:.4g}"]),
                 f"{point.milliseconds:.3g}",
             ]
             for point in self.points
         ]
-        header = ["use", *self.headlines, "mean steps", "MFLOP/example", "ms/example"]
+        flop = [] if self.points[0].flop is None else ["MFLOP/example"]
+        header = ["use", *self.headlines, "mean steps", *flop, "ms/example"]
         return plain_table(header, rows, left=1)
 
 
@@ -126,16 +127,50 @@ def sweep_compute(
       UserError: as ``measure_checkpoint``, the model has no recurrent depth, or a search writes its
         answers.
     """
-    problem = run.make_problem() if problem is None else problem
     places = _places(run, depths, rules)
     # A use that cannot be is told before anything is computed.
     runs = {use: run.in_use(use) for _, _, use in places}
     if all(used.hparams != run.hparams for used in runs.values()):
         places.insert(0, (AS_TRAINED, None, ""))
-    sets = chosen_sets(run, problem, tuple(lengths), split)
-    uses = Uses(run, problem, sets, checkpoint)
-    places += _oracle(uses)
-    about = about_checkpoint(run, problem, sets, uses.loaded)
+    uses = _uses(run, checkpoint, lengths, split, problem)
+    return _judged(uses, [*places, *_oracle(uses)], runs, on_point, counts_flop=True)
+
+
+def sweep_exits(
+    run: Run,
+    rules: Sequence[str] = (),
+    checkpoint: str = "best",
+    lengths: Iterable[int] = (),
+    split: str | None = None,
+    problem: Problem | None = None,
+    on_point: Callable[[str, int, int], None] | None = None,
+) -> ComputeSweep:
+    """Judges a run's checkpoint without a rule and under exit rules, without FLOP, so that a search
+    may write the answers; arguments and errors as of ``sweep_compute``.
+    """
+    places: list[_Place] = [(NO_RULE, None, use_of_rule(NO_RULE, None)), *_rules(run, rules)]
+    runs = {use: run.in_use(use) for _, _, use in places}
+    uses = _uses(run, checkpoint, lengths, split, problem)
+    return _judged(uses, places, runs, on_point, counts_flop=False)
+
+
+def _uses(
+    run: Run, checkpoint: str, lengths: Iterable[int], split: str | None, problem: Problem | None
+) -> Uses:
+    problem = run.make_problem() if problem is None else problem
+    return Uses(run, problem, chosen_sets(run, problem, tuple(lengths), split), checkpoint)
+
+
+def _judged(
+    uses: Uses,
+    places: Sequence[_Place],
+    runs: Mapping[str, Run],
+    on_point: Callable[[str, int, int], None] | None,
+    counts_flop: bool,
+) -> ComputeSweep:
+    """The sweep of all places; `runs`: by use."""
+    run, sets = uses.run, uses.sets
+    about = about_checkpoint(run, uses.problem, sets, uses.loaded)
     about["headlines"] = uses.evaluator.headlines(sets)
     points: list[ComputePoint] = []
     for curve, value, use in places:
@@ -145,7 +180,8 @@ def sweep_compute(
         model = uses.model_of(run if same else used)
         found = uses.judge(AtOracle(model, value or 0.0) if is_oracle else model)
         measured = CheckpointMeasurement(**vars(found.measured), **about)
-        costs = (found.mean_steps, found.flop(), found.milliseconds)
+        flop = found.flop() if counts_flop else None
+        costs = (found.mean_steps, flop, found.milliseconds)
         points.append(ComputePoint(curve, value, use, same and not is_oracle, measured, *costs))
         if on_point is not None:
             on_point(use or curve, len(points), len(places))
@@ -160,14 +196,17 @@ def _places(run: Run, depths: Sequence[int], rules: Sequence[str]) -> list[_Plac
     depths = depths or [1 << power for power in range(trained.bit_length())]
     full = "" if network.eval_exit == NO_RULE else f"eval_exit={NO_RULE},"
     places: list[_Place] = [(field, at, f"{full}{field}={at}") for at in sorted({*depths, trained})]
-    places += [
-        (rule, threshold, use_of_rule(rule, threshold))
-        for rule, threshold in rules_at_thresholds(run, rules)
-    ]
+    places += _rules(run, rules)
     draws = registry.initial_states.attribute(network.initial_state, "draws", False)
     if draws and network.halting == "none" and run.spec and run.spec.targets != "tokens":
         places += [(_RESTARTS, n, f"{full}{_RESTARTS}={n}") for n in RESTARTS]
     return places
+
+
+def _rules(run: Run, rules: Sequence[str]) -> list[_Place]:
+    """The points of exit rules."""
+    pairs = rules_at_thresholds(run, rules)
+    return [(rule, threshold, use_of_rule(rule, threshold)) for rule, threshold in pairs]
 
 
 def _oracle(uses: Uses) -> list[_Place]:

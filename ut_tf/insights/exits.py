@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ut_tf import registry
 from ut_tf.errors import UserError
-from ut_tf.evaluation.exit_sweep import possible_rules
+from ut_tf.evaluation.exit_thresholds import possible_rules
 from ut_tf.insights.observed import PartSteps
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.run import Run
