@@ -118,6 +118,7 @@ def tags(folder: Path) -> dict[tuple[str, int], float]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_s_checkpoints_make_a_curve_that_is_measured_once(call, folder, made):
     flags = ("--checkpoints", f"--output_dir={folder}/run", FAST)
     status, lines, _ = call(bleu, *flags, "--steps=200")

@@ -154,6 +154,7 @@ def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_wit
     assert deeper != found
 
 
+@pytest.mark.slow
 def test_sampling_follows_the_seed(decode, file):
     options = (
         "--decode_hparams=sampling=true,n_best=2,max_length=4,batch_size=3",

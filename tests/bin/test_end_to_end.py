@@ -96,6 +96,7 @@ def _assert_same_weights(model, other) -> None:
 NAME = r"a[1] \{x,y}*?"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_training_in_one_goes_on_and_is_used(tmp_path: Path) -> None:
     run = toy_run(tmp_path / NAME / "run[2]", train_steps=2, eval_frequency=1)

@@ -125,6 +125,7 @@ def length_of(run: Run) -> Callable[[str], int]:
     return lambda text: int(tf.size(run.text_codec().encode_targets(tf.constant([text])))) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_lengths_count_the_prompt(decode, run, prompts, capsys) -> None:
     ours = Translator.from_run(run, config=DecodeConfig(beam_size=1, max_length=4))

@@ -211,6 +211,7 @@ def test_no_word_commands_the_terminal() -> None:
     assert "\033[1m" in lines[0]
 
 
+@pytest.mark.slow
 def test_damaged_bytes_do_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

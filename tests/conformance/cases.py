@@ -484,15 +484,24 @@ CASES = [
     _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
 ]
 
-# The models and layers that costly tests hold for; those of the others are slow tests. What is
-# compiled is fitted for all layers, of which models are made.
+# The models and layers that costly tests hold for; those of the others are slow tests.
 _HALTING = "UniversalTransformer sequences, halting"
 _LSTM = "LSTMModel sequences, bahdanau"
 # Trainings of tests/training and tests/problems fit Universal Transformers in graphs.
 FITTED = frozenset({"MemN2N facts"})
+FITTED_EAGERLY = frozenset({"MultiHeadAttention", "LSTMCell", "FactEmbedding", "WordPointer"})
 # tests/training/test_step.py trains by XLA, and tests/models/test_padding.py calls a model.
 COMPILED_BY_XLA = frozenset({"WordPointer"})
 # tests/models/test_padding.py exports a Universal Transformer.
 SAVED = frozenset({"MemoryHops, layerwise"})
 ON_TWO_DEVICES = frozenset({_HALTING})
-IN_MIXED_PRECISION = frozenset({_HALTING, _LSTM, "ByteNet sequences"})
+IN_MIXED_PRECISION = frozenset(
+    {
+        _HALTING,
+        _LSTM,
+        "ByteNet sequences",
+        "MultiHeadAttention",
+        "LSTMCell",
+        "MemoryHops, layerwise",
+    }
+)

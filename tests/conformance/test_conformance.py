@@ -18,6 +18,7 @@ from tests.conformance.cases import (
     CASES,
     COMPILED_BY_XLA,
     FITTED,
+    FITTED_EAGERLY,
     IN_MIXED_PRECISION,
     ON_TWO_DEVICES,
     SAVED,
@@ -41,11 +42,6 @@ def _cases_of(kept: frozenset[str]) -> Any:
     return _cases(lambda case: case.name not in kept, once)
 
 
-def _layers_and(models: frozenset[str]) -> Any:
-    return _cases(lambda case: case.repeats or (case.is_model and case.name not in models))
-
-
-OTHER_LAYERS = [case for case in CASES if not case.repeats and not case.is_model]
 by_case = _cases(lambda case: case.repeats and (case.is_model or case.is_stack))
 
 
@@ -130,7 +126,12 @@ def test_compiled_fit_lowers_the_loss(case: Case) -> None:
     check_fit(case, epochs=8, run_eagerly=False)
 
 
-@pytest.mark.parametrize("case", OTHER_LAYERS, ids=lambda case: case.name, scope="module")
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.name in FITTED_EAGERLY],
+    ids=lambda case: case.name,
+    scope="module",
+)
 def test_fit_lowers_the_loss(case: Case) -> None:
     """Without a graph, which takes longer to make than a few updates."""
     check_fit(case, epochs=2, run_eagerly=True)
@@ -157,7 +158,7 @@ def check_fit(case: Case, epochs: int, run_eagerly: bool) -> None:
     )
 
 
-@_layers_and(IN_MIXED_PRECISION)
+@_cases(lambda case: case.name not in IN_MIXED_PRECISION)
 @pytest.mark.parametrize(
     "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
 )

@@ -301,6 +301,7 @@ def test_intervals_and_numbers_of_examples_by_set() -> None:
     assert trained.keys() == found.metrics.keys() - {"forced/ponder_time_std"}
 
 
+@pytest.mark.slow
 def test_two_sets_of_one_name_are_refused() -> None:
     with pytest.raises(UserError, match="two evaluation sets"):
         Evaluator(CopyModel(), CopyProblem(), Path()).evaluate(

@@ -64,6 +64,7 @@ def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:
     assert possible_rules(mixed) == states
 
 
+@pytest.mark.slow
 def test_another_model_has_no_rules(tmp_path: Path) -> None:
     run = toy_run(tmp_path, model="transformer")
     save(run, (1,))

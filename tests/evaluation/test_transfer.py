@@ -135,6 +135,7 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
     ]
 
 
+@pytest.mark.slow
 def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     measure_transfer(run, "babi_qa_task5_1k")
     assert (
@@ -143,6 +144,7 @@ def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.slow
 def test_what_the_run_cannot_read_counts_as_wrong(
     run: Run, own: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_placeholder_in_the_data_is_text(run: ut_tf.Run) -> None:
     assert "&lt;!--insights--&gt;" in static_part(document)
 
 
+@pytest.mark.slow
 def test_files_end_in_html_or_json(run: ut_tf.Run, tmp_path: Path) -> None:
     document = ut_tf.inspect_run(run, STORY, to_file=tmp_path / "new" / "think.json")
     assert json.loads((tmp_path / "new" / "think.json").read_text(encoding="utf-8")) == document

@@ -48,7 +48,11 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        pytest.param(*case, id=name, marks=[pytest.mark.slow] * ("neural_gpu" in name))
+        pytest.param(
+            *case,
+            id=name,
+            marks=[pytest.mark.slow] * (name in ("lstm", "neural_gpu", "extended_neural_gpu")),
+        )
         for name, case in MODELS.items()
     ],
 )

@@ -64,6 +64,7 @@ def ids(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(2, 12, shape).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_dropout_of_0_means_none() -> None:
     config = UniversalTransformerConfig(hidden_size=8, num_heads=1, filter_size=8, dropout=0.0)
     model = ut_tf.UniversalTransformer(config, SEQUENCES)

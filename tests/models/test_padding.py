@@ -112,6 +112,7 @@ def test_a_classifier_reads_the_last_symbol_when_exported(tmp_path: Path) -> Non
     assert "row 1 of the inputs holds the id 12," in str(marked_in(error.value))
 
 
+@pytest.mark.slow
 def test_training_takes_padding_anywhere_for_padding_at_the_end() -> None:
     losses = []
     for ids in (FRONT, BEHIND):

@@ -152,7 +152,7 @@ def _both_ways(
 SLOW = (
     *("halting", "halting, sepconv", "halting, deeper", "pondernet"),
     *("rotary", "digits", "leaves", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
-    "halting, highway, layers, mixed",
+    *("halting, highway, layers, mixed", "rotary, backward", "dwa"),
     *("transformer, leaves, rotary", "transformer, narrow heads"),
     *("mem_bottleneck_transformer, pre-norm", "conditional, pondernet, learned"),
 )
@@ -230,6 +230,7 @@ def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
     assert_steps_give_whole_logits(model, steps=3)
 
 
+@pytest.mark.slow
 def test_samples_with_the_cache_are_those_without_it() -> None:
     config = DecodeConfig(sampling=True, n_best=3, min_length=3, max_length=4)
     cached, anew = _both_ways(random_model(num_steps=1), {"inputs": INPUTS}, config)

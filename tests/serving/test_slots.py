@@ -192,6 +192,7 @@ def test_start_and_step_of_others_are_their_own(tmp_path: Path) -> None:
         ServedModel(tmp_path / "refused", 1)
 
 
+@pytest.mark.slow
 def test_exports_without_steps_are_served_in_batches(tmp_path: Path) -> None:
     run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
     run, folder = Run.load(run.output_dir), tmp_path / "export"

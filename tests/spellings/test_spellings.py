@@ -296,6 +296,7 @@ def test_values_of_json_that_are_no_texts(body: str, sentence: str) -> None:
     assert sentence in reply.json()["error"]
 
 
+@pytest.mark.slow
 def test_ids_may_be_those_that_numpy_makes(tmp_path: Path) -> None:
     for number, table in enumerate(TABLES):
         codec = untrained(table, tmp_path / str(number), TINY).text_codec()

@@ -79,6 +79,7 @@ def test_examples_that_an_epoch_lacks_are_replaced_by_those_of_the_next_stage() 
     assert list(staged(lengths, above=3, bounds=[4, 6], share=1.0)) == [0, 2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_beginning_that_no_example_is_short_enough_for_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

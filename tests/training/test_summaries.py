@@ -113,6 +113,7 @@ def test_tensorboard_shows_examples_and_the_graph(tmp_path: Path) -> None:
     assert named <= layers
 
 
+@pytest.mark.slow
 def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     provider = MultiplexerDataProvider(_multiplexer(trained), str(trained.output_dir))
     context = backend_context.Context(TBContext(data_provider=provider))

@@ -162,6 +162,7 @@ def test_a_signal_saves_and_the_same_call_goes_on(
     assert 0 < until_5.wall < all_minutes.wall
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_signal_in_the_last_update_keeps_a_script_from_going_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

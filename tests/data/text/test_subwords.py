@@ -77,7 +77,7 @@ WRITTEN = st.text(
 
 
 @given(st.lists(WRITTEN, min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_text_comes_back_but_for_runs_of_blanks(
     codec: TranslationCodec, texts: list[str]
 ) -> None:

@@ -259,6 +259,7 @@ def test_exported_configurations_agree(configuration: dict[str, Any]) -> None:
     check_exported(configuration)
 
 
+@pytest.mark.slow
 def test_the_configurations_halt_and_skip() -> None:
     """Otherwise dense and compact would be the same loop."""
     model = made(halting="basic", act_max_steps=6, act_halting_bias_init=-1.5)

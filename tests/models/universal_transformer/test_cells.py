@@ -161,7 +161,7 @@ def test_the_layers_of_a_step_follow_one_another_with_an_attention_each() -> Non
     assert_close(details.attention_weights, weights, 1e-6)
 
 
-@pytest.mark.parametrize("recurrence_layers", [1, 2])
+@pytest.mark.parametrize("recurrence_layers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_loop_takes_each_step_s_own_transition(recurrence_layers: int) -> None:
     """A halting unit that never halts goes through as many steps as a fixed depth has, in a loop
     instead of one by one.

@@ -51,7 +51,7 @@ def test_the_diagonal_injection_starts_at_the_root_of_a_fifth() -> None:
 _WEIGHTS = arrays.arrays(np.float32, 8, elements=st.floats(-60, 60, width=32))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=15)
 @given(_WEIGHTS, _WEIGHTS)
 def test_a_diagonal_decay_is_between_0_and_1_whatever_its_weights(
     a_log: np.ndarray, step_size: np.ndarray
@@ -92,7 +92,11 @@ def test_zero_inputs_are_no_injection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("injection", "norm"), [("add", "pre"), ("concat", "post"), ("diagonal", "post")]
+    ("injection", "norm"),
+    [
+        ("add", "pre"),
+        *(pytest.param(one, "post", marks=pytest.mark.slow) for one in ("concat", "diagonal")),
+    ],
 )
 def test_skipping_halted_positions_changes_nothing(injection: str, norm: str) -> None:
     options = {"halting": "basic", "input_injection": injection, "initial_state": "learned"}

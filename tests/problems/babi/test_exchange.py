@@ -65,6 +65,7 @@ def test_exchanged_stories_of_movements_have_the_answers_that_they_tell(simulate
     assert len(seen) == 4 * 6
 
 
+@pytest.mark.slow
 def test_exchanged_paths_lead_where_they_say(simulated: Path) -> None:
     problem = BabiQA((19,), "1k", exchange_words=True)
     problem.prepare(simulated / "data", simulated)

@@ -164,6 +164,7 @@ def test_prepared_through_the_same_way_as_the_archive(tmp_path: Path) -> None:
     assert problem.max_facts == 70
 
 
+@pytest.mark.slow
 def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim_task3")
     assert problem(max_facts=9).max_facts == 9

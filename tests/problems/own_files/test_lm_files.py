@@ -191,7 +191,7 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> tuple[LmFiles, TextCode
     return *prepared(folder, keep_blanks=True), folder / "data"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(
         st.text(st.sampled_from(" \t\u00a0\u3000xy=1éß本") | st.characters(codec="utf-8")),
