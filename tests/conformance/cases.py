@@ -449,16 +449,6 @@ CASES = [
     _model(MemN2N, "facts", FACTS),
     _model(MemTransformer, "sequences", SEQUENCES, memory_size=2, position="rotary"),
     _again(
-        _model(
-            MemTransformer,
-            "facts, sepconv, pre-norm",
-            FACTS,
-            memory_size=2,
-            transition="sepconv",
-            norm="pre",
-        )
-    ),
-    _again(
         _model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3)
     ),
     _model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2),
