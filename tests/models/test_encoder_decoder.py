@@ -27,7 +27,6 @@ from ut_tf.models.convolutional.convs2s import ConvS2S
 from ut_tf.models.lstm.config import LSTMConfig
 from ut_tf.models.lstm.model import LSTMModel
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.stepper import make_stepper
 
 TARGETS = np.array([[3, 4, 5, 8, 1], [7, 1, 0, 0, 0], [2, 2, 6, 1, 0]], np.int32)
@@ -163,7 +162,6 @@ def test_what_an_lstm_cannot_do_for_a_problem_is_refused(
         LSTMModel(LSTMConfig(**change), spec)
 
 
-FORMS = ("none", "basic", "accumulated", "global", "random", "pondernet")
 TARGET_FORMS = np.array([[3, 4, 5, 8, 6, 1], [7, 2, 3, 1, 0, 0], [2, 2, 6, 1, 0, 0]], np.int32)
 HALTING: dict[str, Any] = {"act_max_steps": 4, "act_halting_bias_init": -0.5}
 
@@ -230,35 +228,6 @@ def test_the_mean_over_the_sequence_sees_later_targets() -> None:
     can be measured.
     """
     assert _influence(_model("global", LANGUAGE, global_mean="sequence"), 3)[:3].max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("form", "spec"),
-    [
-        pytest.param(
-            form,
-            spec,
-            id=f"{form}, inputs={spec.inputs}",
-        )
-        for form in FORMS
-        for spec in (SPEC, LANGUAGE)
-        if form != "random"  # It draws anew at every position.
-    ],
-)
-@pytest.mark.slow  # tests/search/test_cache.py searches with basic halting in every run.
-@pytest.mark.usefixtures("rewritten_graphs")
-def test_a_search_finds_the_score_of_the_given_targets(form: str, spec: ProblemSpec) -> None:
-    model = _model(form, spec)
-    given = {"batch_size": 3} if spec.inputs == "none" else {"inputs": INPUTS}
-    search = tf.function(
-        lambda: model.generate(given, beam_size=2, n_best=2, alpha=0.0, min_length=4, max_length=6),
-        autograph=False,
-    )
-    symbols, scores = (np.asarray(part) for part in search())
-    for rank in range(2):
-        assert_close(
-            scores[:, rank], log_probabilities(model, _features(spec, symbols[:, rank])), 1e-5
-        )
 
 
 @pytest.mark.usefixtures("eager")

@@ -96,7 +96,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("facts", 70),
         pytest.param(("tokens", 70), marks=pytest.mark.slow),
         pytest.param(("facts", 2), marks=pytest.mark.slow),
-        ("tokens", 2),
+        pytest.param(("tokens", 2), marks=pytest.mark.slow),
     ],
     ids=lambda param: f"{param[0]}{param[1]}",
 )

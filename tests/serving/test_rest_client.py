@@ -213,8 +213,11 @@ def test_strange_answers_are_one_sentence(head, body, expected):
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("names", [["x" * 5_000_000], [f"name {n}" for n in range(200_000)]])
-@pytest.mark.parametrize("of", ["signatures", "inputs"])
+@pytest.mark.parametrize(
+    ("of", "names"),
+    [("signatures", ["x" * 5_000_000]), ("inputs", [f"name {n}" for n in range(200_000)])],
+    ids=["signatures", "inputs"],
+)
 def test_names_without_end_are_one_short_sentence_at_once(names, of):
     inner = {name: {} for name in names}
     signatures = inner if of == "signatures" else {"serving_default": {"inputs": inner}}

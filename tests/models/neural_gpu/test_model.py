@@ -87,7 +87,7 @@ def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
     kind: Any, options: dict[str, Any]
 ) -> None:
     model = small(kind, relaxed_sets=2)
-    config = DecodeConfig(**options, max_length=3)
+    config = DecodeConfig(**options, max_length=2)
     kept, whole = (
         decode(model, {"inputs": INPUTS}, config, incremental=how) for how in (True, False)
     )

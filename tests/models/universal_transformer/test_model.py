@@ -93,7 +93,9 @@ def test_what_a_language_model_cannot_do_is_told_in_one_sentence() -> None:
         UniversalTransformer(network, ProblemSpec("none", "tokens", 0, 12))
 
 
-@pytest.mark.parametrize(("padding_ponders", "start"), [(False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("padding_ponders", "start"), [pytest.param(False, True, marks=pytest.mark.slow), (True, False)]
+)
 def test_counted_positions_are_the_masks_of_the_details(padding_ponders: bool, start: bool) -> None:
     network = UniversalTransformerConfig(
         **SMALL, halting="basic", padding_ponders=padding_ponders, input_start_symbol=start

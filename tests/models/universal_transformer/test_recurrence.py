@@ -115,27 +115,6 @@ def test_each_example_takes_its_own_number_of_steps() -> None:
         assert float(details.ponder_times[row, 0]) == depth
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"halting": "basic", "halting_compute": "dense"},
-        {"halting": "basic"},
-        {"recurrence": "highway"},
-    ],
-    ids=str,
-)
-@pytest.mark.slow  # tests/training/test_step.py trains in mixed precision.
-def test_a_loop_takes_float32_inputs_under_mixed_precision(changes: dict[str, str]) -> None:
-    recurrence = make_recurrence(Config(**SMALL, **changes), dtype="mixed_bfloat16")
-    inputs, mask = states(2, 4, 8), tf.ones([2, 4])
-    steps = None if "halting" in changes else tf.constant([2, 3])
-    run = tf.function(
-        lambda x: called(recurrence, x, mask, steps=steps, training=True)[0], autograph=False
-    )
-    found = run(inputs)
-    assert found.dtype == tf.bfloat16 and np.isfinite(tf.cast(found, tf.float32)).all()
-
-
 def training_graph(recurrence: Recurrence, inputs: Any) -> Any:
     """The concrete function of a sum over the outputs and its gradient for the inputs."""
 
