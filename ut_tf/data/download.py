@@ -99,22 +99,19 @@ def find_or_download(
     )
 
 
-def check_reachable(
-    url: str, what: str, advice: str, answer_seconds: float = _ANSWER_SECONDS
-) -> None:
+def check_reachable(url: str, what: str, advice: str) -> None:
     """Checks that an address answers in time, before a library tries it for minutes.
 
     Args:
       url: an address of what is to be downloaded.
       what: is to be downloaded, for messages.
       advice: what a user without a network could do instead.
-      answer_seconds: how long it may take to answer.
 
     Raises:
       UserError: it gives no answer, or not what was asked for.
     """
     try:
-        within(answer_seconds, functools.partial(_open, url)).close()
+        within(_ANSWER_SECONDS, functools.partial(_open, url)).close()
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(
             f"{what} is not there and cannot be downloaded ({url}: {_reason(error)}): {advice}."

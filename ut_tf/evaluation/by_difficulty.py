@@ -42,6 +42,7 @@ from ut_tf.storage.layout import BY_DIFFICULTY
 
 _MEANS = ("accuracy", "steps", "final", "wasted")
 _RESAMPLES = 200
+_MOST_EXAMPLES = 1000
 Numbers = npt.NDArray[Any]
 
 
@@ -170,14 +171,12 @@ def judge_by_difficulty(
     lengths: Iterable[int] = (),
     split: str | None = None,
     problem: Problem | None = None,
-    most_examples: int = 1000,
 ) -> DifficultyReport:
     """Judges a run's checkpoint by the difficulty of positions.
 
     Args:
       run: with prepared data.
       checkpoint, lengths, split, problem: as of ``measure_checkpoint``.
-      most_examples: examples of each evaluation set that are judged at most.
 
     Raises:
       UserError: as ``measure_checkpoint``, or the problem's depth is not known.
@@ -195,14 +194,13 @@ def judge_by_difficulty(
     evaluator = Evaluator(loaded.model, problem, run.data_dir, vocab_dir=run.vocab_dir)
     validation = chosen_sets(run, problem, lengths, "validation")
     found = [
-        collected(evaluator, loaded.model, parts, problem.name, most_examples)
-        for parts in (sets, validation)
+        collected(evaluator, loaded.model, parts, problem.name) for parts in (sets, validation)
     ]
     judged, chooses = found
     scale, exited = chooses.scale(), None
     if can_exit(run):
         exiting = AtOracle(loaded.model, scale)
-        exited = collected(evaluator, exiting, sets, problem.name, most_examples)
+        exited = collected(evaluator, exiting, sets, problem.name)
     exits = bool(getattr(network, "train_exit", False))
     about = (loaded.step, sets[0].split, form_of(network), exits)
     return _report(judged, scale, about, exited)
@@ -287,16 +285,16 @@ def _finite(value: float) -> float | None:
 
 
 def collected(
-    evaluator: Evaluator, model: Any, sets: Iterable[EvaluationSet], name: str, most: int
+    evaluator: Evaluator, model: Any, sets: Iterable[EvaluationSet], name: str
 ) -> Positions:
-    """The judged positions of the sets, with those of an example together.
+    """The judged positions of the sets, with those of an example together; of a set at most 1000
+    examples are judged.
 
     Args:
       evaluator: that has the sets' methods.
       model: whose answers are judged after each step.
       sets: of examples.
       name: of the problem.
-      most: examples of each set that are judged at most.
 
     Raises:
       UserError: the problem's depth is not known.
@@ -312,7 +310,7 @@ def collected(
                 raise UserError(f"steps by difficulty need {_NEEDED}, and {name} does not say it.")
             parts.append(_of_batch(model, batch, example))
             example, seen = example + len(batch["inputs"]), seen + len(batch["inputs"])
-            if seen >= most:
+            if seen >= _MOST_EXAMPLES:
                 break
     if not sum(len(one.oracle) for one in parts):
         raise UserError(f"no position of {name} has a known difficulty above 0.")

@@ -36,7 +36,6 @@ AS_TRAINED = "as trained"
 RESTARTS = (2, 4, 8)
 _RESTARTS = "eval_restarts"
 ORACLE_SCALES = (0.5, 1.0, 2.0, 4.0)
-_MOST_EXAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -229,6 +228,6 @@ def _oracle(uses: Uses) -> list[_Place]:
         return []
     validation = chosen_sets(uses.run, uses.problem, (), "validation")
     model = uses.loaded.model
-    chosen = collected(uses.evaluator, model, validation, name, _MOST_EXAMPLES).scale()
+    chosen = collected(uses.evaluator, model, validation, name).scale()
     scales = sorted({*ORACLE_SCALES, chosen})
     return [(ORACLE, scale, f"eval_exit={ORACLE},scale={scale:g}") for scale in scales]

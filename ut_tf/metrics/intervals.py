@@ -84,16 +84,13 @@ def middle(samples: Any) -> Interval | None:
     return float(low), float(high)
 
 
-def bootstrap(
-    values: Any, statistic: Callable[[Floats], Any], seed: int = 0, resamples: int = RESAMPLES
-) -> Interval | None:
+def bootstrap(values: Any, statistic: Callable[[Floats], Any]) -> Interval | None:
     """The interval of a figure that follows from sums over examples; None where there are
     fewer than two, which tell no spread.
 
     Args:
       values: [examples, columns], what is added up.
       statistic: from sums, float64 [resamples, columns], to the figures, float [resamples].
-      seed, resamples: as for ``resampled_sums``.
     """
     columns = np.asarray(values, np.float64)
-    return middle(statistic(resampled_sums(columns, seed, resamples))) if len(columns) > 1 else None
+    return middle(statistic(resampled_sums(columns))) if len(columns) > 1 else None

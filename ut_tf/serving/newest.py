@@ -10,6 +10,7 @@ from ut_tf.serving.versions import newest_saved, saved_versions
 
 _Files = dict[str, tuple[int, int]]
 """Size and time of change by path."""
+_LOOK_SECONDS = 2.0
 
 
 class NewestVersion:
@@ -19,7 +20,6 @@ class NewestVersion:
       export_dir: holds the versions, or is one.
       load: loads the version of a folder and a number.
       report: called with a sentence about each version that is served or cannot be.
-      interval: seconds between two looks at the folder.
 
     Raises:
       UserError: there is no version, or the highest cannot be loaded.
@@ -30,12 +30,10 @@ class NewestVersion:
         export_dir: Path,
         load: Callable[[Path, int], Model],
         report: Callable[[str], None],
-        interval: float = 2.0,
     ) -> None:
         self._export_dir = export_dir
         self._load = load
         self._report = report
-        self._interval = interval
         self._ended = threading.Event()
         number, folder = newest_saved(export_dir)
         self.model = load(folder, number)
@@ -73,7 +71,7 @@ class NewestVersion:
         self._report(f"version {highest} is served now")
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._interval):
+        while not self._ended.wait(_LOOK_SECONDS):
             try:
                 self.refresh()
             except OSError as error:

@@ -59,12 +59,11 @@ def check_writable(folder: Path, argument: str = "output_dir") -> None:
         raise _unwritable(folder, argument, reason)
 
 
-def make_writable(folder: Path, argument: str = "output_dir") -> None:
+def make_writable(folder: Path) -> None:
     """Makes a folder, and tries to write in it.
 
     Args:
-      folder: of what is to be written.
-      argument: that names it, for the message.
+      folder: of what is to be written, which messages call `output_dir`.
 
     Raises:
       UserError: it cannot be made or written.
@@ -74,7 +73,7 @@ def make_writable(folder: Path, argument: str = "output_dir") -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _unwritable(folder, argument, error.strerror or str(error)) from error
+        raise _unwritable(folder, "output_dir", error.strerror or str(error)) from error
 
 
 @contextmanager

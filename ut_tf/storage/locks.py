@@ -67,21 +67,20 @@ def is_held(output_dir: Path) -> bool:
 
 
 @contextmanager
-def held_alone(output_dir: Path, wait_seconds: float = 0.0) -> Iterator[None]:
+def held_alone(output_dir: Path) -> Iterator[None]:
     """Holds the lock on a run directory within the context: one process trains in it.
 
     Where the file system has no locks (some of networks), nothing is locked, with a warning.
 
     Args:
       output_dir: the run directory.
-      wait_seconds: for which another process may hold the lock before that is an error.
 
     Raises:
       UserError: another process holds it.
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(_lock_of(output_dir / LOCK_FILE, timeout=wait_seconds))
+            stack.enter_context(_lock_of(output_dir / LOCK_FILE, timeout=0.0))
         except Timeout:
             raise UserError(
                 f"another process trains in {output_dir}: wait until it ends, or stop it, or give"

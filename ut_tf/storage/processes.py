@@ -124,20 +124,20 @@ def training_minutes(folder: Path, step: int) -> float | None:
     return minutes.wall if minutes else None
 
 
-def checkout_commit(root: Path = _ROOT) -> str | None:
+def checkout_commit() -> str | None:
     """The commit of the checkout that ut_tf runs from, with "-dirty" where files were changed; None
     where it runs from no checkout, or git is missing.
     """
-    if not (root / ".git").exists():
+    if not (_ROOT / ".git").exists():
         return None
     try:
-        commit = _git(root, "rev-parse", "HEAD")
-        return f"{commit}-dirty" if _git(root, "status", "-s", "-uno") else commit
+        commit = _git("rev-parse", "HEAD")
+        return f"{commit}-dirty" if _git("status", "-s", "-uno") else commit
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _git(root: Path, *words: str) -> str:
-    command = ["git", "-C", str(root), *words]
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(_ROOT), *words]
     told = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True)
     return told.stdout.strip()

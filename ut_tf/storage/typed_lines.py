@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def read_typed(path: Path, kind: type[T], what: str, advice: str = "remove that line") -> list[T]:
+def read_typed(path: Path, kind: type[T], what: str) -> list[T]:
     """The objects of a file, one a line; none where it is not there. A last line that is cut short
     is left out with a warning.
 
@@ -46,7 +46,6 @@ def read_typed(path: Path, kind: type[T], what: str, advice: str = "remove that 
       path: of the file.
       kind: a dataclass.
       what: a line is, for messages.
-      advice: what to do about a line that is none.
 
     Raises:
       UserError: the file cannot be read, or a line is no such object; names file and line.
@@ -67,7 +66,7 @@ def read_typed(path: Path, kind: type[T], what: str, advice: str = "remove that 
                 raise ValueError("no JSON object, or damaged")
             found.append(typed(values, kind))
         except ValueError as error:
-            raise UserError(f"{path}:{number} is no {what} ({error}): {advice}.") from error
+            raise UserError(f"{path}:{number} is no {what} ({error}): remove that line.") from error
     return found
 
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, Any, Self, cast
 
 # Windows has the first two alone.
@@ -70,12 +70,7 @@ class StopRequest:
             self._before = {number: signal.signal(number, self._note) for number in heard_signals()}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._put_back([*self._before])
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -25,10 +25,10 @@ def quoted(texts: Any) -> Any:
     return tf.strings.join(["'", tf.strings.regex_replace(beginnings, _LINE_ENDS, " "), "'"])
 
 
-def character_class(characters: str, negated: bool = False) -> str:
-    """The regular expression of one of some characters, or of any other."""
+def character_class(characters: str) -> str:
+    """The regular expression of one of some characters."""
     codes = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
-    return f"[{'^' * negated}{codes}]"
+    return f"[{codes}]"
 
 
 def other_characters(texts: Any, characters: str) -> Any:
