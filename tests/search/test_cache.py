@@ -150,9 +150,9 @@ def _both_ways(
 
 # What each of them has is in another one, too.
 SLOW = (
-    *("halting", "halting, sepconv", "halting, deeper", "pondernet"),
+    *("halting", "halting, sepconv", "pondernet"),
     *("rotary", "digits", "leaves", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
-    *("halting, highway, layers, mixed", "rotary, backward", "dwa"),
+    *("rotary, backward", "dwa"),
     *("transformer, leaves, rotary", "transformer, narrow heads"),
     *("mem_bottleneck_transformer, pre-norm", "conditional, pondernet, learned"),
 )
