@@ -161,8 +161,8 @@ def test_the_points_of_a_grid_are_rows(tmp_path, capsys):
     assert sweep.main([*own, "--grid=dropout=0.1+0.3"]) == 0
     rows = [line.split("|")[3:6:2] for line in capsys.readouterr().out.splitlines()[3:5]]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["ut_algorithmic, dropout=0.1", "2"],
-        ["ut_algorithmic, dropout=0.3", "2"],
+        ["`ut_algorithmic, dropout=0.1`", "2"],
+        ["`ut_algorithmic, dropout=0.3`", "2"],
     ]
 
 
@@ -252,7 +252,7 @@ def test_a_failure_is_reported_with_its_log(tmp_path, capsys, monkeypatch):
     assert f"{failing.name}: failed after" in err
     assert f"ut-trainer: error: no data; its log: {log}" in err
     assert "ut-trainer: error:" in log.read_text()
-    assert "| algorithmic_copy_decimal40 | UT" in out
+    assert "| `algorithmic_copy_decimal40` | UT" in out
     assert _states(tmp_path) == {finished.name: "finished", failing.name: "failed"}
 
 
