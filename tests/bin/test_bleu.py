@@ -151,6 +151,7 @@ def test_a_run_s_checkpoints_make_a_curve_that_is_measured_once(call, folder, ma
     assert {tag for tag, _ in tags(folder / "run")} > {"bleu/dev.en_cased"}
 
 
+@pytest.mark.slow
 def test_average_translate_and_score_in_one_step(call, folder, made):
     status, lines, errors = call(
         translate_all, f"--output_dir={folder}/run", FAST, "--bleu_variant=cased"

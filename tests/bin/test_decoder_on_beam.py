@@ -81,8 +81,9 @@ def test_beam_writes_the_bytes_that_one_process_writes(run_dir, file, tmp_path):
     assert together == alone
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("beamless")
-@pytest.mark.parametrize("task", ["decode", pytest.param("score", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("task", ["decode", "score"])
 def test_shards_give_the_bytes_of_one_process(run_dir, file, tmp_path, task):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{line}\t{line}\n" for line in file.read_text().split()))

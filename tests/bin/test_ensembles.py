@@ -64,6 +64,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return answer
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_mean_probabilities(language, call, tmp_path) -> None:
     first = language[0]
     lines = tmp_path / "lines.txt"

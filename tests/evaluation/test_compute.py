@@ -76,6 +76,7 @@ def test_restarts_cost_what_they_compute(tmp_path: Path) -> None:
     assert restarted == pytest.approx(4 * plain) and plain > head
 
 
+@pytest.mark.slow
 def test_the_oracles_positions_exit_at_their_difficulty(tmp_path: Path) -> None:
     run = toy_run(tmp_path, "few_sums", model=UT, eval_num_steps=6)
     model = run.make_model()

@@ -75,6 +75,7 @@ def own(run: Run) -> Any:
         return measure_checkpoint(run)
 
 
+@pytest.mark.slow
 def test_the_same_texts_give_the_same_errors(
     run: Run, own: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

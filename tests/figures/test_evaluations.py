@@ -102,6 +102,7 @@ def test_an_exit_front_has_a_line_for_each_rule_and_a_star_for_full_depth() -> N
     assert [text.get_text() for text in steps.texts] == ["0.1", "0.001"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_ut_eval_draws_what_the_model_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -140,6 +140,7 @@ def test_the_first_exit_of_a_rule_is_where_the_rule_stops_the_model(stories: ut_
     assert details.encoder.ponder_times.numpy()[0, exiting].tolist() == [earliest] * len(exiting)
 
 
+@pytest.mark.slow
 def test_a_halting_sequence_to_sequence_model() -> None:
     run = ut_tf.Run.load(STORED / "ut_halting_reverse" / "run")
     (example,) = ut_tf.inspect_run(run, "3141", examples=0)["examples"]
@@ -299,6 +300,7 @@ def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
         ut_tf.inspect_run(stories, STORY, compare_with=digits)
 
 
+@pytest.mark.slow
 def test_histograms_count_the_positions_of_the_test_data() -> None:
     run = ut_tf.Run.load(STORED / "ut_halting_reverse" / "run")
     histograms = ut_tf.inspect_run(run, examples=0, histogram_examples=16)["runs"][0]["histograms"]

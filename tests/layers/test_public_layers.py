@@ -41,7 +41,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "fixed")) for one in CALLS]
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "halted")) for one in CALLS]
 )
 def test_a_functional_model_of_a_layer_is_loaded_with_equal_outputs(name: str, tmp_path) -> None:
     x = keras.Input([None, 16])

@@ -100,6 +100,7 @@ FRONT = np.array([[0, 0, 5, 7, 3], [0, 4, 0, 6, 0], [3, 4, 5, 6, 7]])
 BEHIND = np.array([[5, 7, 3, 0, 0], [4, 6, 0, 0, 0], [3, 4, 5, 6, 7]])
 
 
+@pytest.mark.slow
 def test_a_classifier_reads_the_last_symbol_when_exported(tmp_path: Path) -> None:
     model = halting_model(halting="none")
     expected = model({"inputs": BEHIND}).numpy()

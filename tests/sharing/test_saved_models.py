@@ -214,6 +214,7 @@ class DigitsOf04(TextCodec):
 GREEDY = ut_tf.DecodeConfig(beam_size=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_codec_written_for_0_4_refuses_what_its_read_refuses(
     monkeypatch: pytest.MonkeyPatch,

@@ -41,6 +41,7 @@ def regret_runs(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_regret_of_five_forms_on_four_tasks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -220,6 +220,7 @@ def kept() -> KeptTables:
     return KeptTables.read(sorted((ROOT / "results").glob("*.jsonl")))
 
 
+@pytest.mark.slow
 def test_sets_that_stand_for_others_are_the_same(kept: KeptTables) -> None:
     renamed = [
         (record, kept.layouts[record.table].same_sets[record.trained_recipe])

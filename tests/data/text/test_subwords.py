@@ -309,6 +309,7 @@ def test_ids_become_tensor2tensor_s_text(their_codec: Tensor2TensorCodec) -> Non
     assert their_codec.decode(tf.constant([[END_ID, 5], [0, 5]])).numpy().tolist() == [b"", b""]
 
 
+@pytest.mark.slow
 def test_an_export_has_the_same_ids(their_codec: Tensor2TensorCodec, tmp_path: Path) -> None:
     module = tf.Module()
     module.codec = their_codec

@@ -144,6 +144,7 @@ def test_less_can_be_read_in_fewer_hops_at_evaluation() -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_learns_to_answer_from_the_latest_fact_about_someone() -> None:
     keras.utils.set_random_seed(0)
     draws = np.random.default_rng(0)

@@ -289,7 +289,7 @@ def test_the_expected_loss_is_the_sum_over_the_steps() -> None:
     assert all(np.isfinite(tf.convert_to_tensor(gradient)).all() for gradient in gradients)
 
 
-@pytest.mark.parametrize("training", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("training", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_classifier_halts_per_sequence_and_padding_changes_nothing(training: bool) -> None:
     model = random_model(spec=CLASSES, **PONDERNET)
     logits, details = model({"inputs": INPUTS}, training=training, return_details=True)
