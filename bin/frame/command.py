@@ -11,7 +11,6 @@ import io
 import logging as standard_logging
 import os
 import signal
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -156,14 +155,19 @@ def _answered(command: str, frame: _Frame, answer: _Answer) -> Iterator[None]:
 
 
 def _is_of_lost_terminal(error: Exception) -> bool:
-    """Whether a terminal was closed, which is no terminal then but still a device."""
+    """Whether a terminal was closed; a disk that fails has the same number."""
     if not isinstance(error, OSError) or error.errno != errno.EIO:
         return False
+    # Late: Windows has none.
+    import termios
+
     try:
-        descriptor = sys.stdout.fileno()
-        return stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor)
+        termios.tcgetattr(sys.stdout.fileno())
+    except termios.error as refused:
+        return bool(refused.args[0] == errno.EIO)
     except (OSError, ValueError):
         return False
+    return False
 
 
 def _sentence(command: str, frame: _Frame, error: Exception) -> str:

@@ -104,6 +104,27 @@ def test_faults_of_the_machine_are_not_blamed_on_a_name(end_with, number, filena
     assert (status, told.startswith(f"ut-x: error: {line}")) == (1, True)
 
 
+def test_a_disk_that_fails_is_told_though_nobody_reads_the_output():
+    script = (
+        "import errno, sys\n"
+        "from ut_tf.bin.frame import command\n"
+        "def body(_): raise OSError(errno.EIO, 'Input/output error', '/data/a')\n"
+        "sys.exit(command.execute('ut-x', (), body, []))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "UT_TF_TRACEBACK": ""},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "/data/a: the machine refused (Input/output error)" in done.stderr
+
+
 def test_a_report_is_not_written_through_a_link(end_with, tmp_path, monkeypatch):
     monkeypatch.setattr("time.strftime", lambda *_: "now")
     (tmp_path / "words.txt").write_text("mine")
