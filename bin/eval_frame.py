@@ -39,7 +39,7 @@ def other_checkpoint(run: Run, values: Any, step: int) -> str:
 
 
 def changed(trained: HParams, used: HParams) -> str:
-    """The hyperparameters that differ in use, "name=value,name=value" in alphabetical order."""
+    """What differs at inference, "name=value,name=value" in alphabetical order."""
     before, after = vars(trained.network), vars(used.network)
     return ",".join(
         f"{name}={value}" for name, value in sorted(after.items()) if value != before[name]
