@@ -207,8 +207,6 @@ def _write(
             servable,
             str(temporary),
             signatures={name: signature.function for name, signature in chosen.items()},
-            # Nobody asks what is served for gradients, and their graphs take long to make.
-            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
         summary = {**summary, "other_operations": _other_operations(temporary)}
         write_summary(temporary / SUMMARY_FILE, summary)
