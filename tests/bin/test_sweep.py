@@ -231,7 +231,7 @@ def test_a_sweep_trains_and_evaluates(tmp_path, capsys, monkeypatch):
     out, err = capsys.readouterr()
     name = f"{problem}-ut_algorithmic-seed0"
     assert f"{name}: length_4/seq_acc" in err
-    assert f"| {problem} " in out
+    assert f"| `{problem}` " in out
     assert _states(folder) == {name: "finished"}
     assert (folder / name / "checkpoints").is_dir()
 
