@@ -29,7 +29,7 @@ from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.bin.frame.terminal import Terminal
 from ut_tf.data.text.sentences import sentences
-from ut_tf.data.text.utf8 import readable, surrogate_in
+from ut_tf.data.text.utf8 import surrogate_in
 from ut_tf.errors import UserError
 from ut_tf.figures.style import check_installed
 from ut_tf.inference.text_files import input_lines, read_input
@@ -275,6 +275,8 @@ def _check(values: Any) -> None:
         raise FlagError(f"--animate={values.animate}: expected a name that ends in .gif.")
     if values.animate:
         check_installed()
+    if surrogate_in(values.input or ""):
+        raise FlagError("--input has bytes that are not UTF-8: set the terminal to UTF-8.")
     if values.input is not None and values.input_file:
         raise FlagError("--input and --input_file each say what to read: give one of them.")
 
@@ -282,9 +284,7 @@ def _check(values: Any) -> None:
 def _texts(values: Any) -> list[tuple[str, str]]:
     """The names and texts of the inputs."""
     if values.input is not None:
-        if surrogate_in(values.input):
-            warn("--input has bytes that are not UTF-8; each is read as U+FFFD.")
-        return [("--input", readable(values.input))]
+        return [("--input", values.input)]
     if values.input_file:
         lines = read_input(expanded(values.input_file))
         return [(values.input_file, "\n".join(lines))]
@@ -361,8 +361,11 @@ def _answer(show: _Show, text: str) -> None:
 def _typed_lines() -> Iterator[str]:
     while True:
         try:
-            yield readable(input("> "))
-        except UnicodeDecodeError:
+            line = input("> ")
+            # Python reads such bytes as halves of surrogate pairs where the locale is C.
+            line.encode("utf-8")
+            yield line
+        except UnicodeError:
             tell(COMMAND, "left out: a line that is not UTF-8.")
         except EOFError:
             print()

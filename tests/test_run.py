@@ -216,6 +216,7 @@ def test_an_output_directory_that_cannot_be_written_is_a_user_s_error(create, tm
     [
         (None, "holds no run"),
         ("{", "cannot be read"),
+        ('{"seed": 1, "seed": 2}', 'the key "seed" stands twice'),
         ('{"format_version": 99}', "format version 99"),
         ('{"format_version": 1, "problem": "words"}', "lacks data_dir, hparams, hparams_set"),
         (json.dumps({**STORED, "seed": "one"}), 'seed cannot be "one"'),

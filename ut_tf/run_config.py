@@ -26,6 +26,7 @@ from ut_tf.errors import UserError
 from ut_tf.notices import warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import read_bounded, write_bytes
+from ut_tf.storage.json_lines import unique_keys
 from ut_tf.storage.layout import CONFIG_FILE
 from ut_tf.storage.model_folder import is_plain_name
 from ut_tf.storage.typed_lines import typed
@@ -172,7 +173,7 @@ def read_values(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / CONFIG_FILE
     try:
-        values: dict[str, Any] = json.loads(read_bounded(path))
+        values: dict[str, Any] = json.loads(read_bounded(path), object_pairs_hook=unique_keys)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -25,6 +25,7 @@ from ut_tf.config.overrides import parse_assignments
 from ut_tf.errors import did_you_mean
 from ut_tf.paths import expanded
 from ut_tf.storage.json_lines import unique_keys
+from ut_tf.storage.yaml_text import unique_yaml
 
 _FILES = frozenset(flag.name for flag in FILE_FLAGS)
 _MOST_LEVELS = 50
@@ -103,9 +104,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise ValueError(f"it has more than {_MOST_LEVELS} levels of brackets")
         # YAML takes some JSON numbers, such as 1e-05, for texts.
         is_json = path.suffix == ".json"
-        values = (
-            json.loads(text, object_pairs_hook=unique_keys) if is_json else yaml.safe_load(text)
-        )
+        values = json.loads(text, object_pairs_hook=unique_keys) if is_json else unique_yaml(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise FlagError(

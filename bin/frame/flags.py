@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from absl import flags as absl_flags
 
+from ut_tf.bin.frame.terminal import width_of
 from ut_tf.config import tensor2tensor
 from ut_tf.config.families import every_field
 from ut_tf.config.fields import fields_of
@@ -77,6 +78,8 @@ VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", def
 """Of commands that have no flag of this name themselves."""
 
 _MOST_DIGITS = 18
+# Columns of a help page.
+_WIDEST, _NARROWEST = 100, 40
 # A flag that means something else where it is given several times.
 # Assignments, which a second flag of the name would replace without a word.
 _LISTS = ("hparams", "problem_args", "decode_hparams", "grid", "search")
@@ -164,7 +167,7 @@ def parse(
                 f" stand alone: join them with a comma, --{flag.name}=NAME=VALUE,NAME=VALUE."
             )
     if values.help:
-        raise HelpAsked(help_page(description, flags))
+        raise HelpAsked(help_page(description, flags, width_of(sys.stdout)))
     if not has_own and values.version:
         raise HelpAsked(f"{command} {__version__}")
     if positional is not None:
@@ -186,16 +189,23 @@ def parse(
     return values
 
 
-def help_page(description: str, flags: Sequence[Flag]) -> str:
+def help_page(description: str, flags: Sequence[Flag], width: int = _WIDEST) -> str:
     """The help page: the description, then the flags in their groups, each with its
-    default.
+    default. In a terminal of fewer columns, paragraphs are wrapped anew; lines of examples, which
+    begin with blanks, stay.
     """
+    width = max(_NARROWEST, min(width, _WIDEST))
     groups: dict[str, list[Flag]] = {}
     for flag in flags:
         groups.setdefault(flag.group, []).append(flag)
-    sections = [description.strip()]
+    paragraphs = description.strip().split("\n\n")
+    if width < _WIDEST:
+        paragraphs = [
+            part if part.startswith(" ") else textwrap.fill(part, width) for part in paragraphs
+        ]
+    sections = ["\n\n".join(paragraphs)]
     for heading, members in groups.items():
-        sections.append(f"{heading}:\n" + "\n".join(_help_lines(flag) for flag in members))
+        sections.append(f"{heading}:\n" + "\n".join(_help_lines(flag, width) for flag in members))
     return "\n\n".join(sections)
 
 
@@ -263,7 +273,7 @@ def _wrong_value(message: str, command: str, flags: Sequence[Flag]) -> str:
     return f"{message.rstrip('.')}; see {command} --help."
 
 
-def _help_lines(flag: Flag) -> str:
+def _help_lines(flag: Flag, width: int) -> str:
     head = (
         f"  <{flag.name}> ..."
         if flag.positional
@@ -279,9 +289,7 @@ def _help_lines(flag: Flag) -> str:
         + ("" if flag.group == "Help" else f" ({default})")
     )
     return (
-        head
-        + "\n"
-        + textwrap.fill(text, width=100, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        head + "\n" + textwrap.fill(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     )
 
 

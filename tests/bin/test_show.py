@@ -146,7 +146,7 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
 ) -> None:
     page = tmp_path / "page.html"
     mary = "Mary went to the kitchen."
-    asked = ["Mary went to the kichen.", "xyzzy.", mary, "Where is Mary?", "", "?"]
+    asked = ["Mary went to the kichen.", "M\udcff.", "xyzzy.", mary, "Where is Mary?", "", "?"]
     typed = iter([*asked, mary, "Where is Mary", "", "", mary, "", "exit", "Where is Mary?"])
 
     def read(_prompt: str = "") -> str:
@@ -167,6 +167,7 @@ def test_a_stored_run_is_shown_and_answers_what_is_typed(
     assert words.count("\n") > 1
     assert max(map(len, words.splitlines())) <= 50
     assert "read as unknown: kichen, xyzzy; near words that it has: kitchen.\n" in printed.err
+    assert printed.err.count("left out: a line that is not UTF-8.") == 1
     assert "1 supporting fact" in printed.out
     assert "where is mary" in printed.out
     # The stored sample, the question, and the one that lacks its "?"; nothing after "exit".
@@ -219,11 +220,9 @@ def test_damaged_bytes_do_not_stop_it(
     piped = io.BytesIO(b"Mary \xff to the kitchen.\nWhere is Mary?\n")
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=piped, isatty=lambda: False))
     assert show.main(arguments) == 0
-    assert show.main([*arguments, "--input=Mary \udcff to the kitchen. Where is Mary?"]) == 0
     printed = capsys.readouterr()
     assert "standard input, line 1: byte 6 is not UTF-8" in printed.err
-    assert "warning: --input has bytes that are not UTF-8; each is read as U+FFFD." in printed.err
-    assert printed.out.count("answer: ") == 2
+    assert printed.out.count("answer: ") == 1
 
 
 ORDER = "\x1b]0;owned\x07\x9b2J\x7f"
@@ -386,6 +385,11 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     assert printed.out.count("answer: ") == 2
     assert refused in printed.err and printed.err.count("ut-show: ") == 1
     assert typed[1] in page.read_text()
+
+
+def test_an_input_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.main(["--model=babi", "--input=Mary \udcff to the kitchen. Where is Mary?"]) == 2
+    assert "--input has bytes that are not UTF-8" in capsys.readouterr().err
 
 
 def test_a_model_that_shows_nothing_is_refused(

@@ -180,7 +180,7 @@ def test_a_page_of_html_shows_each_run(tmp_path: Path) -> None:
         ("t: {figures: [{metrics: a, each: 3}]}", "each is 3: expected a list"),
         ("t: {figures: [{metrics: a, sources: b}]}", "unknown 'sources'"),
         ("[1", "cannot be read"),
-        ("t: {facts: [minutes]}\nt: {}", "lays out t twice: remove one of the two"),
+        ("t: {facts: [minutes]}\nt: {}", 'cannot be read .the key "t" stands twice'),
     ],
 )
 def test_mistakes_in_a_layout_name_their_place(tmp_path: Path, layout: str, expected: str) -> None:

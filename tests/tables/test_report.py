@@ -102,6 +102,8 @@ def test_a_run_is_found_once_and_a_broken_one_is_told(runs, capsys):
         (["/nonexistent"], 1, "/nonexistent is no folder"),
         (["{empty}"], 1, "holds no run, at any depth"),
         (["{runs}", "--format=cvs"], 2, "--format=cvs: expected one of markdown, csv, json"),
+        (["{runs}", "--tables=chomsk"], 1, "no table 'chomsk'; did you mean chomsky?"),
+        (["{runs}", "--tables=chomsky,c"], 1, "there is no table 'c'"),
         (["{runs}", "--tables=9"], 1, "there is no table '9': the paper's tables are 1, 1a"),
         (["{runs}", "--output={runs}/a/config.json/x"], 1, "cannot be written"),
     ],

@@ -29,6 +29,7 @@ from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.storage.files import read_bounded
+from ut_tf.storage.yaml_text import unique_yaml
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -185,7 +186,7 @@ def _sizes_of(weights: Arrays) -> dict[str, int]:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(read_bounded(expanded(path)))
+        content = unique_yaml(read_bounded(expanded(path)))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{path} cannot be read ({reason}): expected a YAML file.") from error

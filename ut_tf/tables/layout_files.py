@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean
+from ut_tf.storage.yaml_text import unique_yaml
 from ut_tf.tables.layout import FACTS, LINE_FIELDS, Column, Publication, Table
 
 TABLES_FILE = "tables.yaml"
@@ -103,19 +104,13 @@ def _read_yaml(path: Path) -> dict[Any, Any]:
     import yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
-        values, node = yaml.safe_load(text) or {}, yaml.compose(text, yaml.SafeLoader)
+        values = unique_yaml(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from error
     if not isinstance(values, dict):
         raise UserError(f"{path} holds no names of tables with their layouts.")
-    # Of equal names YAML would take the last without a word.
-    names = [key.value for key, _ in node.value] if node else []
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"{path} lays out {name} twice: remove one of the two.")
     return values
 
 

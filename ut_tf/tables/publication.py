@@ -19,10 +19,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, did_you_mean
 from ut_tf.evaluation.records import Record
 from ut_tf.tables.cells import Figure, Reading, Repetition, figure_of, make_cell
 from ut_tf.tables.layout import ABOVE, LENGTH, Column, Publication, Source, Table
+from ut_tf.tables.layout_files import PUBLICATIONS
 from ut_tf.tables.lines import FilledTable, Line
 from ut_tf.tables.runs import FOLD, FoundRun, without_fold
 from ut_tf.tables.summary import last_records, summarise
@@ -77,9 +78,13 @@ def make_report(
     ]
     for number in numbers:
         if not any(_is_number(table, number) for table in wanted):
-            known = ", ".join(table.name for table in publication.tables)
+            known = [table.name for table in publication.tables]
             raise UserError(
-                f"there is no table {number!r}: the {publication.publication}'s tables are {known}."
+                f"there is no table {number!r}"
+                + (
+                    did_you_mean(number, [*known, *PUBLICATIONS[1:]])
+                    or f": the {publication.publication}'s tables are {', '.join(known)}."
+                )
             )
     used: set[int] = set()
     filled = [_fill(table, publication, runs, used) for table in wanted]
@@ -104,8 +109,9 @@ def _what_is_left(run: FoundRun, how_to_evaluate: Callable[[Path], str]) -> str:
 
 
 def _is_number(table: Table, number: str) -> bool:
-    """Whether `number` means the table: "1" means "1" and "1a 10k joint"."""
-    return bool(re.match(rf"{re.escape(number)}(?!\d)", table.name))
+    """Whether `number` means the table: "1" and "1a" mean "1a 10k joint", too."""
+    whole, digits = table.name.split()[0], re.split(r"\D", table.name)[0]
+    return number in (table.name, whole, digits)
 
 
 class _Key(NamedTuple):

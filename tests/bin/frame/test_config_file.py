@@ -78,6 +78,8 @@ def test_the_config_of_a_run_trains_the_same_elsewhere(tmp_path: Path) -> None:
         ("problm: babi_sim", r"unknown name 'problm'; did you mean problem"),
         ("dropout: 0.1", r"'dropout': it is a hyperparameter; write it below hparams"),
         ("problem: [", "cannot be read"),
+        ("seed: 1\nseed: 2", 'the key "seed" stands twice'),
+        ("hparams: {dropout: 0, dropout: 1}", 'the key "dropout" stands twice'),
         ("- babi_sim", "holds no values by name"),
         ("hparams: num_steps", "hparams: 'num_steps' is not an assignment"),
         ("hparams: {num_steps: {a: 1}}", r"hparams, num_steps: {'a': 1} is no value"),

@@ -134,6 +134,19 @@ def test_every_command_s_help_names_all_its_flags_and_a_default_for_each(command
     assert command.COMMAND in page
 
 
+def test_help_fits_a_narrow_terminal_and_keeps_its_examples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    example = "  ut-x --first=one --second=two --third=three --fourth=four"
+    description = f"Says in more words than a narrow line can hold what it does.\n\n{example}"
+    monkeypatch.setenv("COLUMNS", "50")
+    with pytest.raises(HelpAsked) as asked:
+        flags.parse("ut-x", description, [Flag("a", "Says more. " * 9, "What")], ["--help"])
+    lines = str(asked.value).splitlines()
+    assert example in lines
+    assert 44 < max(len(line) for line in lines if line != example) <= 50
+
+
 def test_names_of_reference_files_may_have_commas(tmp_path: Path) -> None:
     folder = tmp_path / "x,y"
     folder.mkdir()
