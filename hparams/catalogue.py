@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).parent
 # In the order of listings.
 _FILES = (
     *("shared", "sizes", "tasks/babi", "tasks/algorithmic", "tasks/length_generalization"),
-    *("tasks/lte", "tasks/reasoning", "tasks/lambada", "tasks/agreement", "tasks/parsing"),
+    *("tasks/lte", "tasks/reasoning", "tasks/lambada", "tasks/agreement"),
     *("tasks/own_files", "tasks/translation"),
 )
 _TENSOR2TENSOR = "tensor2tensor"

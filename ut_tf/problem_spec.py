@@ -35,8 +35,6 @@ class ProblemSpec:
         the ids of the inputs.
       max_words: words per fact, for inputs of facts.
       shared_vocab: whether inputs and targets have the same ids.
-      leaf_symbol: the one id that stands in the targets for every word of the inputs, in their
-        order and among others (XX in a parse tree); 0: there is none.
 
     Raises:
       UserError: lists every field that cannot be.
@@ -48,8 +46,6 @@ class ProblemSpec:
     target_vocab_size: int
     max_words: int = 0
     shared_vocab: bool = False
-    # Follows from the vocabulary, and runs of before it was told apart have none.
-    leaf_symbol: int = dataclasses.field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         mistakes = []
@@ -58,7 +54,7 @@ class ProblemSpec:
             if value not in options:
                 hint = did_you_mean(str(value), options)
                 mistakes.append(f"{name}={value!r}: expected one of {', '.join(options)}{hint}")
-        for name in ("input_vocab_size", "target_vocab_size", "max_words", "leaf_symbol"):
+        for name in ("input_vocab_size", "target_vocab_size", "max_words"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
                 mistakes.append(f"{name}={value!r}: expected a whole number from 0")
@@ -77,4 +73,5 @@ class ProblemSpec:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The spec written by ``to_dict``."""
-        return cls(**values)
+        # Runs and models of development versions have it.
+        return cls(**{name: value for name, value in values.items() if name != "leaf_symbol"})

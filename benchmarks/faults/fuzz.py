@@ -3,7 +3,7 @@
 How it is used::
 
     python benchmarks/faults/fuzz.py                           # all parsers
-    python benchmarks/faults/fuzz.py --only=trees --seconds=20
+    python benchmarks/faults/fuzz.py --only=babi --seconds=20
 
 Half of a parser's inputs are samples with some bytes changed, the other half words of the format in
 any order. An input that takes more than a minute falls short, too.

@@ -64,14 +64,6 @@ def _labelled(content: bytes, folder: Path) -> None:
     _both(*(lambda path=path: list(read_labelled(LabelledFiles((path,)))) for path in paths))
 
 
-def _trees(content: bytes, folder: Path) -> None:
-    from ut_tf.problems.parsing.files import read_tree_files
-
-    (folder / "trees.mrg").write_bytes(content)
-    for tree in read_tree_files([folder / "trees.mrg"]):
-        str(tree)
-
-
 def _lambada(content: bytes, folder: Path) -> None:
     from ut_tf.problems.lambada.archive import PASSAGE_FILES, VOCABULARY_FILE, Sources
 
@@ -305,7 +297,6 @@ def _empty(folder: Path) -> None:
 _STORY = (
     b"1 Mary moved to the hall.\n2 Where is Mary?\thall\t1\n3 John left.\n4 Who left?\tJohn\t3\n"
 )
-_TREE = b"(S (NP (DT The) (NN dog)) (VP (VBZ runs) (NP-SBJ|x (-NONE- *))) (. .))\n"
 _TABLE = (
     b"sentence\tverb_pos\tverb_index\tn_intervening\tn_diff_intervening\n"
     + b"the dogs near the man run\tVBP\t6\t1\t1\nthe dog runs\tVBZ\t3\t0\t0\n" * 60
@@ -376,7 +367,6 @@ def parsers() -> dict[str, Parser]:
         "babi": of(_babi, (_STORY,), "1 2 \t ? \x85", _NUMBERS),
         "parallel_text": of(_parallel, pairs, "\t \r"),
         "labelled_text": of(_labelled, labelled, "\t text label __label__", _JSON),
-        "trees": of(_trees, (_TREE,), "( ) NP -NONE- = |", ("(" * 3000,)),
         "lambada": of(_lambada, lambada, "\t the", _NUMBERS),
         "agreement": of(_agreement, agreement, '\t VBZ VBP " sentence', _NUMBERS),
         "hparams": of(

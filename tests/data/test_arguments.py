@@ -219,7 +219,7 @@ def test_own_problems_may_have_any_annotation_default_and_style_of_docstring() -
 
 
 @pytest.mark.parametrize(
-    "name", ["babi_qa", "lambada_lm", "lte_program", "parse_ptb", "sudoku_6x6", "prefix_sums_32"]
+    "name", ["babi_qa", "lambada_lm", "lte_program", "sudoku_6x6", "prefix_sums_32"]
 )
 def test_every_argument_of_a_problem_is_described(name: str) -> None:
     described = argument_help(registry.problems.get(name))

@@ -8,12 +8,10 @@ import hashlib
 import http.server
 import io
 import lzma
-import struct
 import tarfile
 import threading
 import time
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,6 @@ from ut_tf.data.unpacking import is_plain_file, open_gzip, open_tar
 from ut_tf.errors import UserError
 from ut_tf.problems.babi.problem import ARCHIVE, BabiQA
 from ut_tf.problems.lambada.archive import find_sources
-from ut_tf.problems.parsing.files import read_tree_files
 
 CONTENT = bytes(range(256)) * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -280,36 +277,3 @@ def test_lines_are_read_up_to_the_bound(tmp_path: Path) -> None:
         list(read_lines(path))
     with pytest.raises(UserError, match="unpacks to more"), open_gzip(path) as file:
         file.read()
-
-
-def _bomb(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.mrg", b"(S (N dog))" + b" " * 3_000_000)
-
-
-def _lie(path: Path) -> None:
-    """A zip archive whose member says that it has 11 bytes."""
-    _bomb(path)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(struct.pack("<I", 3_000_011), struct.pack("<I", 11)))
-
-
-def _elsewhere(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("../../outside.mrg", "(S (N dog))")
-        archive.writestr("/tmp/ut_tf_outside.mrg", "(S (N dog))")
-
-
-@pytest.mark.parametrize(
-    ("write", "expected"), [(_bomb, "unpacks to more than"), (_lie, "Bad CRC-32"), (_elsewhere, "")]
-)
-def test_zip_archives(tmp_path: Path, write: Callable[[Path], None], expected: str) -> None:
-    path = tmp_path / "treebank.zip"
-    write(path)
-    if expected:
-        with pytest.raises(UserError, match=expected):
-            read_tree_files([path])
-    else:
-        assert len(read_tree_files([path])) == 2
-    assert list(tmp_path.iterdir()) == [path]
-    assert not Path("/tmp/ut_tf_outside.mrg").exists()

@@ -42,7 +42,6 @@ from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.classify import ClassifyFiles
 from ut_tf.problems.own_files.language_model import LmFiles
 from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
-from ut_tf.problems.parsing.problem import Parsing
 from ut_tf.problems.reasoning.chomsky import Chomsky
 from ut_tf.problems.reasoning.dyck import Dyck
 from ut_tf.problems.reasoning.facts import Facts
@@ -112,14 +111,6 @@ def agreement(folder: Path, kind: type[Problem]) -> Problem:
     return kind()
 
 
-def parsing(folder: Path) -> Problem:
-    trees = [f"( (S (NN {a}) (VB {b})) )" for a, b in (text.split() for text in sentences(60))]
-    for number in range(20):
-        (folder / "treebank").mkdir(exist_ok=True)
-        (folder / "treebank" / f"{number:02}.mrg").write_text("\n".join(trees[number::20]))
-    return Parsing()
-
-
 def reading(folder: Path) -> Problem:
     passages = []
     for _ in range(60):
@@ -146,7 +137,6 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "babi_sim": lambda _: SimulatedBabi((1, 2), 4, 2, 300, 40),
     "agreement, words": lambda folder: agreement(folder, SvaLanguageModeling),
     "agreement, number": lambda folder: agreement(folder, SvaNumberPrediction),
-    "parsing": parsing,
     "LAMBADA, folds": reading,
     "copy": lambda _: Algorithmic("copy", 2, 8, 300, test_examples=100),
     "reverse": lambda _: Algorithmic("reverse", 10, 3, 300, test_examples=100),
@@ -377,7 +367,6 @@ def test_a_run_of_version_0_4_keeps_what_it_had(tmp_path: Path) -> None:
         "algorithmic_copy_decimal40": {},
         "prefix_sums_32": {},
         "sva_number_prediction": {},
-        "parse_ptb": {},
         "lambada_rc": {},
         "lm_files": {"source_files": ["a"]},
         "classify_files": {"source_files": ["a"]},

@@ -24,7 +24,7 @@ from ut_tf.search.stepper import make_stepper
 from ut_tf.symbols import END_ID, PADDING_ID
 
 VOCAB = 9
-SPEC = ProblemSpec("tokens", "tokens", VOCAB, VOCAB, shared_vocab=True, leaf_symbol=3)
+SPEC = ProblemSpec("tokens", "tokens", VOCAB, VOCAB, shared_vocab=True)
 CLASSES = ProblemSpec("tokens", "class", VOCAB, 4)
 LANGUAGE = ProblemSpec("none", "tokens", 0, VOCAB)
 FACTS = ProblemSpec("facts", "tokens", VOCAB, VOCAB, max_words=3)

@@ -22,7 +22,6 @@ from tests.search.models import (
     random_model,
     random_transformer,
 )
-from ut_tf.errors import UserError
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.universal_transformer.catalogue import CELLS
 from ut_tf.models.universal_transformer.cells import BasicCell
@@ -53,8 +52,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "target_position": "backward",
         "input_start_symbol": True,
     },
-    "digits": {"position_digits": 3, "relative_bias": 2},
-    "leaves": {"target_position": "leaves", "relative_bias": 2, "num_steps": 1},
+    "digits": {"position_digits": 3, "relative_bias": 2, "num_steps": 1},
     "randomised": {
         "position_offset": "randomised",
         "max_position_offset": 99,
@@ -78,7 +76,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "lstm": {"recurrence": "lstm", "norm": "pre", "use_memory_as_final_state": True},
 }
 TRANSFORMERS: dict[str, dict[str, Any]] = {
-    "leaves, rotary": {"target_position": "leaves", "position": "rotary", "num_layers": 1},
     "pre-norm, sepconv": {"norm": "pre", "transition": "sepconv", "position": "tensor2tensor"},
     "narrow heads": {"num_heads": 3, "head_size": 2, "attention_bias": True},
 }
@@ -118,7 +115,7 @@ MODELS = [
 ]
 # The logits of each are the same; of these whole searches are, the first ones in every run.
 SEARCHED = (
-    "leaves",
+    "digits",
     "halting, sepconv",
     "lstm",
     "mem_transformer, rotary",
@@ -151,9 +148,9 @@ def _both_ways(
 # What each of them has is in another one, too.
 SLOW = (
     *("halting", "halting, sepconv", "pondernet"),
-    *("rotary", "digits", "leaves", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
+    *("rotary", "digits", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
     *("rotary, backward", "dwa"),
-    *("transformer, leaves, rotary", "transformer, narrow heads"),
+    "transformer, narrow heads",
     *("mem_bottleneck_transformer, pre-norm", "conditional, pondernet, learned"),
 )
 
@@ -197,29 +194,6 @@ class Mixing(BasicCell):
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
         return 0.5 * (block_output + inputs) + 0.1 * memory, memory + state
-
-
-def test_targets_have_the_position_of_the_word_that_they_come_to_next() -> None:
-    """With no bias per distance, brackets between two leaves are told apart by nothing but what
-    they are: those that change places with each other change nothing for the symbols after them.
-    """
-    model = random_model(target_position="leaves", num_steps=1)
-    leaf, inputs = model.spec.leaf_symbol, INPUTS[:1]
-    logits = [
-        model({"inputs": inputs, "targets": np.array([targets], np.int32)})[0, -1]
-        for targets in (
-            [5, 4, leaf, 6, 7, 8, 2],
-            [4, 5, leaf, 7, 6, 8, 2],
-            [5, leaf, 4, 6, 7, 8, 2],
-        )
-    ]
-    assert_close(logits[0], logits[1], 1e-5)
-    assert np.abs(logits[0] - logits[2]).max() > 1e-3
-
-
-def test_leaves_are_wanted_where_the_targets_have_none() -> None:
-    with pytest.raises(UserError, match="needs targets in which one symbol stands for every word"):
-        random_model(spec=LANGUAGE, target_position="leaves")
 
 
 def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(

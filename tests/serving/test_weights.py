@@ -155,7 +155,7 @@ def ids_of_length(length):
 
 
 def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
-    hparams = "act_max_steps=5,position=rotary,target_position=leaves"
+    hparams = "act_max_steps=5,position=rotary"
     run = toy.untrained_run(tmp_path, "letters", hparams)
     folder = export_litert(run, tmp_path / "litert")
     summary = json.loads((folder / SUMMARY_FILE).read_text())

@@ -125,9 +125,7 @@ class Letters(Problem):
     """Letters to letters; it has no data."""
 
     name = "letters"
-    made_spec = ProblemSpec(
-        "tokens", "tokens", VOCABULARY, VOCABULARY, shared_vocab=True, leaf_symbol=FIRST_SYMBOL_ID
-    )
+    made_spec = ProblemSpec("tokens", "tokens", VOCABULARY, VOCABULARY, shared_vocab=True)
     codec: ClassVar[type[LetterCodec]] = LetterCodec
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:

@@ -51,7 +51,7 @@ TABLES = [
     *(digits.DIGITS, digits.SUMS, digits.BITS, digits.BOARDS, digits.FACTS, digits.MAZES),
     *(digits.PAIRS, digits.GRIDS, digits.BLANKS, digits.IDS),
     *(stories.STORIES, words.SENTENCES, words.NUMBERS, words.PASSAGE_TEXTS, words.PASSAGES),
-    *(words.PARSES, programs.PROGRAMS, subwords.TRANSLATIONS, subwords.TENSOR2TENSOR),
+    *(programs.PROGRAMS, subwords.TRANSLATIONS, subwords.TENSOR2TENSOR),
     *(subwords.CLASSES, subwords.LINES),
 ]
 _ACCURACY, _SHOWN, _FEW = 1e-4, 12, 4

@@ -1,4 +1,4 @@
-"""Sentences of agreement, LAMBADA's passages, sentences and trees: words with blanks between."""
+"""Sentences of agreement and LAMBADA's passages: words with blanks between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from ut_tf.data.text.vocabulary import UNKNOWN, write_symbols
 
 _WORDS = ("the", "keys", "to", "cabinet", "are", "is", "<A>", "<0>")
 _KEYS = "the keys to the cabinet"
-_TREE = "(S (NP XX )NP XX )S"
 
 
 def _agreement(folder: Path) -> None:
@@ -19,11 +18,6 @@ def _agreement(folder: Path) -> None:
 def _lambada(folder: Path) -> None:
     numbered = [f"<unknown-{number}>" for number in range(1, 21)]
     write_symbols(folder / "words.txt", (UNKNOWN, "<absent>", *numbered, *_WORDS))
-
-
-def _trees(folder: Path) -> None:
-    write_symbols(folder / "words.txt", (UNKNOWN, *_WORDS))
-    write_symbols(folder / "labels.txt", (UNKNOWN, "XX", "(S", ")S", "(NP", ")NP"))
 
 
 _KEYS_SPELLED = [
@@ -115,38 +109,5 @@ PASSAGES = Table(
     refuses_lines={
         "expected ": [_KEYS, f"{_KEYS}\t{_QUESTION}\tkeys", f"\t{_KEYS}\tkeys"],
         "expected words in both": [f"{_KEYS}\t", f"\t{_KEYS}"],
-    },
-)
-
-PARSES = Table(
-    "sentences to parse",
-    "parse_ptb",
-    vocabulary=_trees,
-    reads={
-        "": ["", " "],
-        _KEYS: _KEYS_SPELLED,
-        "the <A>": ["the <A>", "the Zoo", "the Z", "the Ünal", "the ZOO", "the Zoo."],
-        "the <0>": ["the <0>", "the 12", "the 3rd", "the 1.5"],
-        "the <unknown>": ["the zoo", "the ｋｅｙｓ", "the kéys", "the １２", "the keys,"],
-        "<unknown>": ["the\u00a0keys", "zoo"],
-    },
-    refuses={},
-    reads_targets={
-        _TREE: [_TREE, f" {_TREE} ", _TREE.replace(" ", "  "), f"{_TREE}\r"],
-        "(S XX )S": ["(S XX )S"],
-        "": ["", " "],
-    },
-    refuses_targets={
-        "is no symbol of a tree: expected some such as (S (NP )NP )S": [
-            *(
-                "(VP XX )VP",
-                "(S XX )VP",
-                "(S ＸＸ )S",
-                "(S xx )S",
-                "(s XX )s",
-                "(S zoo )S",
-                "（S XX )S",
-            )
-        ]
     },
 )

@@ -162,9 +162,9 @@ class PositionConfig(Config):
     """At evaluation positions grow by so much from symbol to symbol, after training with spread
     positions (mixed, randomised).
     """
-    target_position: Literal["start", "continue", "backward", "leaves"] = option("start")
-    """The decoder counts from the start like the inputs, goes on after their last symbol, counts
-    down from that symbol, or (leaves, of trees) has the position of the word that it comes to next.
+    target_position: Literal["start", "continue", "backward"] = option("start")
+    """The decoder counts from the start like the inputs, goes on after their last symbol, or
+    counts down from that symbol.
     """
     input_start_symbol: bool = option(False)
     """Whether a learned symbol stands before the inputs, at position 0 (the sign to stop, for a

@@ -135,16 +135,6 @@ def is_plain_file(member: tarfile.TarInfo) -> bool:
     return member.isfile() and not member.issparse()
 
 
-def read_zip_member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
-    """The content of a member of a zip archive.
-
-    Raises:
-      UserError: the archive says that its members unpack to more than they may.
-    """
-    check_unpacked(archive.infolist(), path)
-    return archive.read(name)
-
-
 def check_unpacked(members: Iterable[zipfile.ZipInfo], path: Path) -> None:
     """Raises UserError where the members of a zip archive declare more than it may unpack to; no
     more than is declared is ever read.

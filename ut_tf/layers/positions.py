@@ -34,8 +34,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
       position_from: whether the inputs' positions count from the "start", or the "end"; "both":
         from the start (of rotary positions, which count both ways).
       target_position: whether the targets' positions count from the "start", "continue" behind the
-        inputs, go "backward" from the inputs' last symbol, or are those of the inputs whose
-        "leaves" are written next.
+        inputs, or go "backward" from the inputs' last symbol.
       end_position: position of the last input symbol where they count from the end.
       position_separator: id of an input symbol behind which positions begin again; 0: none.
       position_digits: how many ids, from the first symbol's on, are digits. A digit's position is
@@ -129,18 +128,14 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
             lengths[:, None] + float(self.end_position) - index if backward else index,
         )
 
-    def targets(self, assigned: Any, order: Any, input_lengths: Any, leaves: Any = None) -> Any:
+    def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
         """The positions of decoder inputs, float32 [batch or 1, length].
 
         Args:
           assigned: what the call returned.
           order: float32 [1, length], from 0.
           input_lengths: float32 [batch], symbols of the inputs; None: there are none.
-          leaves: float32 [batch, length], leaves among the targets before each position, for
-            target_position "leaves".
         """
-        if self.target_position == "leaves":
-            return self._look_up(assigned, leaves + 1.0)
         if self.target_position == "start" or input_lengths is None:
             return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]

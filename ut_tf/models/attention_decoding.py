@@ -3,8 +3,7 @@ values.
 
 ``layers/key_value_cache.py`` says how the hypotheses of a beam share it without copies. Here the
 entry "visible" belongs to all blocks, and "blocks" is a list of one dictionary per block:
-"attention" has keys and values, "transition" tensors [batch, beam_size, ...]. Where positions
-follow from leaves, "leaves" counts those of each hypothesis, float32 [batch, beam_size].
+"attention" has keys and values, "transition" tensors [batch, beam_size, ...].
 """
 
 from typing import Any
@@ -32,12 +31,7 @@ def reordered(cache: Cache, parents: Any) -> Cache:
         {**block, "transition": gather_hypotheses(block["transition"], parents)}
         for block in cache["blocks"]
     ]
-    moved: Cache = {
-        name: gather_hypotheses(cache[name], parents)
-        for name in ("visible", "leaves")
-        if name in cache
-    }
-    return {**cache, **moved, "blocks": blocks}
+    return {**cache, "visible": gather_hypotheses(cache["visible"], parents), "blocks": blocks}
 
 
 def resized(cache: Cache, kept: Any, capacity: Any) -> Cache:

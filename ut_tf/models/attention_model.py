@@ -103,12 +103,6 @@ class AttentionModel(EncoderDecoder):
                 f"position_digits={digits} is more than the {symbols} symbols of this problem's"
                 " inputs: set it to the number of those that are digits, or to 0"
             )
-        if self.network.target_position == "leaves" and not self.spec.leaf_symbol:
-            mistakes.append(
-                "target_position=leaves needs targets in which one symbol stands for every word"
-                " (parse_ptb has them with the problem argument leaves=XX), and this problem has no"
-                " such symbol: give that argument, or another target_position"
-            )
         return mistakes
 
     def make_parts(self) -> None:
@@ -117,9 +111,7 @@ class AttentionModel(EncoderDecoder):
         super().make_parts()
         self.positions = make_part(Positions, network, name="positions", dtype="float32")
         self.position_table = self.position_encoding.table
-        self._position_inputs = AttentionPositions(
-            network, self.positions, self.position_encoding, self.spec.leaf_symbol
-        )
+        self._position_inputs = AttentionPositions(network, self.positions, self.position_encoding)
 
     def build_parts(self) -> None:
         shape = (None, None, self.network.hidden_size)
@@ -271,8 +263,6 @@ class AttentionModel(EncoderDecoder):
             "constants": self.prepare_decoding(),
             **empty_cache(self.decoder, batch_size, capacity + self.cache_offset, beam_size),
         }
-        if self._position_inputs.counts_leaves:
-            cache["leaves"] = tf.zeros([batch_size, beam_size])
         if not self.has_encoder:
             return cache
         encoded = self.encode({"inputs": features["inputs"]}, CallOptions())
@@ -292,13 +282,11 @@ class AttentionModel(EncoderDecoder):
             self.network.width_of_head,
             self.compute_dtype,
         )
-        cache = self._with_leaves(cache, symbols)
         signal, context = self._position_inputs.step_context(
             step,
             cache_position.beam_size,
             cache.get("examples", {}),
             weights.get("positions"),
-            cache.get("leaves"),
         )
         inputs = self.embed_step(symbols, step, weights)
         given = PositionInputs(
@@ -311,14 +299,6 @@ class AttentionModel(EncoderDecoder):
         states, blocks = self.decoder.step(inputs, weights["decoder"], cache["blocks"], given)
         new = {**cache, "visible": visible, "blocks": blocks}
         return self.step_logits(states, weights), new
-
-    def _with_leaves(self, cache: Cache, symbols: Any) -> Cache:
-        """The cache, with the newest symbols [batch * beam_size] counted where they are leaves."""
-        if not self._position_inputs.counts_leaves:
-            return cache
-        leaves = cache["leaves"]
-        new = tf.reshape(self._position_inputs.is_leaf(symbols), tf.shape(leaves))
-        return {**cache, "leaves": tf.ensure_shape(leaves + new, leaves.shape)}
 
     def reorder_cache(self, cache: Cache, parents: Any) -> Cache:
         return reordered(cache, parents)

@@ -38,22 +38,11 @@ class AttentionPositions:
       network: the model's configuration.
       positions: the model's layer that assigns positions.
       encoding: what is done with them.
-      leaf_symbol: of the targets, for those that have the positions of leaves.
     """
 
     network: Any
     positions: Positions
     encoding: PositionEncoding
-    leaf_symbol: int = 0
-
-    @property
-    def counts_leaves(self) -> bool:
-        """Whether positions of targets follow from the targets themselves."""
-        return self.positions.target_position == "leaves"
-
-    def is_leaf(self, targets: Any) -> Any:
-        """1 at the leaves among `targets`, int32 [...], else 0: float32 [...]."""
-        return tf.cast(tf.equal(targets, self.leaf_symbol), tf.float32)
 
     def encoder_context(
         self, assigned: Any, mask: Any, lengths: Any, ids: Any
@@ -95,10 +84,7 @@ class AttentionPositions:
           (the decoder's position signal, BlockContext).
         """
         order = tf.range(tf.shape(mask)[1], dtype=tf.float32)
-        leaves = (
-            tf.cumsum(self.is_leaf(targets), axis=1, exclusive=True) if self.counts_leaves else None
-        )
-        positions = self.positions.targets(assigned, order[None], lengths, leaves)
+        positions = self.positions.targets(assigned, order[None], lengths)
         context = BlockContext(
             bias=causal_bias(tf.shape(mask)[1]),
             rotation=self.encoding.rotation(positions, positions),
@@ -107,7 +93,7 @@ class AttentionPositions:
         return self.encoding.signal(positions, mask), context
 
     def step_context(
-        self, step: Any, beam_size: int, examples: dict[str, Any], table: Any, leaves: Any = None
+        self, step: Any, beam_size: int, examples: dict[str, Any], table: Any
     ) -> tuple[Any, PositionContext]:
         """The position of one decoded symbol and its context.
 
@@ -116,24 +102,18 @@ class AttentionPositions:
           beam_size: hypotheses for each example.
           examples: "lengths" float32 [batch] and "memory", both absent without an encoder.
           table: from ``prepare_table``.
-          leaves: float32 [batch, beam_size], leaves that each hypothesis has written, where
-            positions follow from them.
 
         Returns:
           (the decoder's position signal of one step, PositionContext).
         """
         order = tf.cast(step, tf.float32)
         assigned = self.positions(batch_size=1, size=1)
-        positions = self.positions.targets(
-            assigned, order[None, None], examples.get("lengths"), leaves
-        )
+        positions = self.positions.targets(assigned, order[None, None], examples.get("lengths"))
         context = PositionContext(
             self.encoding.rotation(positions, positions),
             self.logit_scale((order + 1.0)[None, None, None, None]),
             examples.get("memory"),
         )
-        if leaves is not None:
-            return self.encoding.step(tf.reshape(positions, [-1]), table), context
         positions = positions[:, 0]
         # Positions that follow from the inputs differ between examples, not between an example's
         # hypotheses.

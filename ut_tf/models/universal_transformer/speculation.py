@@ -202,7 +202,7 @@ class DraftingStepper:
 
 
 def _can_draft(model: Any) -> bool:
-    decoder, network = model.decoder, model.network
+    decoder = model.decoder
     if not model.supports_incremental_decoding or not isinstance(decoder, Recurrence):
         return False
     blocks = getattr(decoder.block, "blocks", [decoder.block])
@@ -212,7 +212,6 @@ def _can_draft(model: Any) -> bool:
         and not decoder.cell.sees_earlier_states
         and decoder.initial_state is None
         and not model.cache_offset
-        and network.target_position != "leaves"
         and all(part.relative_table is None for part in attentions)
     )
 

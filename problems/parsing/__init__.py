@@ -1,1 +1,0 @@
-"""Constituency parsing as sequence to sequence."""
