@@ -22,7 +22,7 @@ function filesBelow(folder) {
   );
 }
 
-// The same digest is computed by tests/insights/test_page_build.py.
+// The same digest is computed by tests/insights/page/test_form.py.
 function sourcesDigest() {
   const names = [...sources, ...filesBelow(join(here, "src")).map((path) => relative(here, path))];
   const digest = createHash("sha256");

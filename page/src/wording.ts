@@ -2,18 +2,25 @@
 // that is fixed.
 import type { Run } from "./document";
 
-type Stop = "halts" | "exits" | "fixed";
+type Stop = "halts" | "sure" | "settled" | "fixed";
+
+// Exit rules that judge the answer of a step, not what has changed.
+const OF_ANSWERS = ["confidence", "entropy"];
 
 const STOPS: Record<Stop, string> = {
   halts: "every position decides how many steps it needs",
-  exits: "an exit rule stops every position that has changed little",
+  sure: "an exit rule stops every position that is sure",
+  settled: "an exit rule stops every position that has changed little",
   fixed: "the depth is fixed",
 };
 const WHY: Record<Stop, string> = {
   halts:
     "At each step a position adds its halting probability p to a sum. Near 1 it halts; what was " +
     "missing before that step is the remainder. A halted position is copied, not computed.",
-  exits:
+  sure:
+    "After each step the exit rule looks at every position: one whose answer is sure stops. " +
+    "The model was not asked, and has no halting probability.",
+  settled:
     "After each step the exit rule looks at every position: one that has changed little stops. " +
     "The model was not asked, and has no halting probability.",
   fixed: "The depth is fixed: nothing stops before the last step, and nothing is decided.",
@@ -21,12 +28,17 @@ const WHY: Record<Stop, string> = {
 
 function stopOf(run: Run): Stop {
   if (run.halting !== "none") return "halts";
-  return (run.exit_rule ?? "none") === "none" ? "fixed" : "exits";
+  if ((run.exit_rule ?? "none") === "none") return "fixed";
+  return OF_ANSWERS.includes(run.exit_rule) ? "sure" : "settled";
 }
 
 function groups(runs: Run[]): [Stop, Run[]][] {
   const kinds = [...new Set(runs.map(stopOf))];
   return kinds.map((kind) => [kind, runs.filter((run) => stopOf(run) === kind)]);
+}
+
+export function halts(run: Run): boolean {
+  return stopOf(run) === "halts";
 }
 
 export function isFixed(run: Run): boolean {

@@ -1,7 +1,7 @@
 // The grid of positions and steps on a canvas: halting probability, remainder, running or halted.
 import { isRunning, positionName } from "../document";
 import { el, percent, segmented, shorten } from "../dom";
-import { isFixed } from "../wording";
+import { halts, isFixed } from "../wording";
 import { type Context, shownStep, shownToken, touches, type View } from "./view";
 
 type Measure = "probability" | "sum" | "running";
@@ -21,8 +21,8 @@ export function haltingView(context: Context): View | null {
   if (state.insights.runs.every(isFixed)) return null;
   const count = part.positions.length;
   const fixed = isFixed(run);
-  // An exit rule needs no probabilities.
-  const decides = part.halting_probability !== null;
+  // What an exit rule decides is no probability.
+  const decides = halts(run) && part.halting_probability !== null;
   let measure: Measure = decides ? "probability" : "running";
   // Few positions are rows with their texts beside them; many are narrow columns.
   const asRows = count <= 30;

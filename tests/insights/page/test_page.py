@@ -100,6 +100,17 @@ def test_of_a_language_model_the_page_says_how_much_it_guessed(tab: Tab) -> None
     )
 
 
+def test_an_exit_rule_has_no_probability_of_halting(tab: Tab) -> None:
+    document = synthetic.document("facts", [synthetic.facts_example("first")])
+    document["runs"][0] |= {"halting": "none", "exit_rule": "confidence"}
+    tab.open(document)
+    assert "an exit rule stops every position that is sure" in tab.text(".intro")
+    assert "one whose answer is sure stops" in tab.text("#halting .about")
+    assert tab.count("#halting [data-value=probability]") == 0
+    assert tab.text("#halting .readout").endswith("at step 6: the last step.")
+    assert "stopped by the exit rule" in tab.text("#halting .legend")
+
+
 def test_keys_move_the_step_the_position_and_the_example(tab: Tab) -> None:
     examples = [synthetic.facts_example("first"), synthetic.facts_example("second")]
     tab.open(synthetic.document("facts", examples))
