@@ -81,6 +81,7 @@ def test_ponder_times_and_confusions_are_shares() -> None:
     shares = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axis.patches}
     assert shares == {1: 0.25, 2: 0.75}
     assert "mean 1.75 steps" in as_svg(figures["ponder_times"])
+    assert all(tick == round(tick) for tick in axis.get_xticks())
     matrix = figures["confusion"].axes[0]
     np.testing.assert_allclose(matrix.images[0].get_array(), [[1.0, 0.0], [0.25, 0.75]])
     assert [label.get_text() for label in matrix.get_yticklabels()] == ["garden (2)", "hall (4)"]

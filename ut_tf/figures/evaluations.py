@@ -79,6 +79,7 @@ def ponder_histogram(counts: Mapping[str, Floats]) -> Any:
             axis.axvline(mean, color="black", linestyle="--", linewidth=0.8)
             axis.set_title(f"{part}: mean {mean:.2f} steps")
             axis.set_xlabel("ponder time (steps)")
+            axis.locator_params(axis="x", integer=True)
             axis.set_ylabel("share of positions")
     return figure
 

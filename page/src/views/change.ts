@@ -6,13 +6,14 @@ import { select } from "d3-selection";
 import { area, line } from "d3-shape";
 import { type Part, positionName } from "../document";
 import { el, percent, plural, shorten, svg } from "../dom";
+import { halts } from "../wording";
 import { type Context, shownStep, shownToken, touches, type View } from "./view";
 
 const HEIGHT = 250;
 const MARGIN = { top: 26, right: 14, bottom: 38, left: 48 };
 
 export function changeView(context: Context): View | null {
-  const { part, state, colors, width } = context;
+  const { part, run, state, colors, width } = context;
   if (!part.state_change?.length) return null;
   const steps = part.state_change.map((_, i) => i + 1);
   const low = part.low_state_change ?? [];
@@ -111,7 +112,8 @@ export function changeView(context: Context): View | null {
       return { rule, step: positions[token] ?? null };
     });
     const halting = part.halting_probability ? part.positions[token].ponder_time : null;
-    if (halting !== null) stops.unshift({ rule: "halting (this model)", step: halting });
+    const what = halts(run) ? "halting" : run.exit_rule;
+    if (halting !== null) stops.unshift({ rule: `${what} (this model)`, step: halting });
     const seen = stops.filter((stop) => stop.step !== null);
     const groups = exits.selectAll<SVGGElement, (typeof stops)[0]>("g").data(seen).join("g");
     groups.selectAll("*").remove();

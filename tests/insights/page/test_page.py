@@ -109,6 +109,7 @@ def test_an_exit_rule_has_no_probability_of_halting(tab: Tab) -> None:
     assert tab.count("#halting [data-value=probability]") == 0
     assert tab.text("#halting .readout").endswith("at step 6: the last step.")
     assert "stopped by the exit rule" in tab.text("#halting .legend")
+    assert "confidence (this model): stops it after 6 steps" in tab.text("#change")
 
 
 def test_keys_move_the_step_the_position_and_the_example(tab: Tab) -> None:
