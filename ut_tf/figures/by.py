@@ -11,6 +11,7 @@ from ut_tf.figures.style import (
     in_style,
     legend_outside,
     line_style,
+    name_upright,
     new_panels,
 )
 from ut_tf.figures.words import in_words, short_names
@@ -47,7 +48,7 @@ def curves_by(panels: _Panels, by: str) -> Any:
                     axis.axvline(int(place), color=style["color"], ls=":", linewidth=1)
             axis.set_title(", ".join(filter(None, (problem, trained))))
             axis.set_xlabel(_PLACES[by])
-            axis.set_ylabel(in_words(metric))
+            name_upright(axis, in_words(metric))
             if by != "difficulty":
                 axis.set_xscale("log", base=2)
                 axis.xaxis.set_major_formatter("{x:g}")

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError, did_you_mean, file_errors
-from ut_tf.figures.style import draw_band, in_style, legend_outside, line_style, new_panels
+from ut_tf.figures.style import (
+    draw_band,
+    in_style,
+    legend_outside,
+    line_style,
+    name_upright,
+    new_panels,
+)
 from ut_tf.figures.words import in_words, short_names
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
 from ut_tf.storage.json_lines import finished_lines, read_object
@@ -126,7 +133,7 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
                 axis.plot(steps, values.mean(0), label=labels[label] + of_seeds, **style)
                 draw_band(axis, steps, values.min(0), values.max(0), color=style["color"])
             axis.set_xlabel("update")
-            axis.set_ylabel(in_words(name))
+            name_upright(axis, in_words(name))
     legend_outside(figure)
     return figure
 

@@ -4,7 +4,14 @@ import math
 from typing import Any
 
 from ut_tf.evaluation.depth_sweep import DepthSweep
-from ut_tf.figures.style import COLORS, draw_band, in_style, legend_outside, new_figure
+from ut_tf.figures.style import (
+    COLORS,
+    draw_band,
+    in_style,
+    legend_outside,
+    name_upright,
+    new_figure,
+)
 from ut_tf.figures.words import in_words
 
 
@@ -18,7 +25,7 @@ def depth_curves(sweep: DepthSweep) -> Any:
     with in_style():
         for name, axis in zip(names, axes, strict=False):
             _draw_metric(axis, sweep, name)
-            axis.set_ylabel(in_words(name))
+            name_upright(axis, in_words(name))
         residuals = [math.nan if p.residual is None else p.residual for p in sweep.points]
         axes[-1].plot(depths, residuals, "o-", color=COLORS[1], markersize=4)
         axes[-1].set_ylabel("residual: change of the states")

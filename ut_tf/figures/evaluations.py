@@ -19,7 +19,14 @@ import numpy as np
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.observations import Observed
-from ut_tf.figures.style import COLORS, in_style, legend_outside, line_style, new_figure
+from ut_tf.figures.style import (
+    COLORS,
+    in_style,
+    legend_outside,
+    line_style,
+    name_upright,
+    new_figure,
+)
 from ut_tf.figures.words import in_words
 from ut_tf.metrics.intervals import Floats
 from ut_tf.metrics.sums import PONDER_ROLES, PONDERING, Group
@@ -188,7 +195,7 @@ def _group_figure(
     figure, (axis,) = new_figure(panel=(width, 3.2))
     with in_style():
         axis.bar(labels, values, yerr=errors if errors.any() else None, color=COLORS[0], capsize=3)
-        axis.set_ylabel(in_words(metric))
+        name_upright(axis, in_words(metric))
         axis.set_xlabel(feature.replace("_", " "))
         # About ten letters fit an inch.
         if sum(len(label) + 2 for label in labels) > 10 * width:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ut_tf.evaluation.compute import AS_TRAINED, ComputePoint, ComputeSweep
 from ut_tf.evaluation.exit_thresholds import NO_RULE
-from ut_tf.figures.style import in_style, legend_outside, line_style, new_figure
+from ut_tf.figures.style import in_style, legend_outside, line_style, name_upright, new_figure
 from ut_tf.figures.words import in_words
 
 _FLOP = ("flop", "operations of an example (FLOP)")
@@ -40,7 +40,7 @@ def compute_front(sweep: ComputeSweep) -> Any:
                 axis.xaxis.set_major_formatter(EngFormatter() if cost == "flop" else "{x:g}")
                 axis.xaxis.set_minor_formatter("")
             axis.set_xlabel(label)
-            axis.set_ylabel(in_words(metric))
+            name_upright(axis, in_words(metric))
     legend_outside(figure)
     return figure
 

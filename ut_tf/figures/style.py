@@ -14,6 +14,7 @@ and PDF stays text. Lines differ in color and mark, for print without color.
 import importlib.util
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -28,6 +29,8 @@ from ut_tf.storage.files import write_bytes
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#777777")
 PUBLISHED_COLOR = "#9a9a9a"
 _PANEL = 4.6, 3.2
+# That a panel's height holds.
+_LETTERS = 36
 _STYLE = {
     "axes.edgecolor": "#444444",
     "axes.grid": True,
@@ -99,6 +102,11 @@ def line_style(number: int) -> dict[str, Any]:
     again, place = divmod(number, len(COLORS))
     dashes = ("-", "--", "-.", ":")[again % 4]
     return {"color": COLORS[place], "marker": "osv^DPX<"[place], "ls": dashes, "markersize": 4}
+
+
+def name_upright(axis: Any, text: str) -> None:
+    """Names the upright axis of a panel, in lines that its height holds."""
+    axis.set_ylabel(textwrap.fill(text, _LETTERS))
 
 
 def draw_band(axis: Any, at: Sequence[float], low: Any, high: Any, color: str) -> None:
