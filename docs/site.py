@@ -47,6 +47,9 @@ _CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 _MATH = re.compile(r"^```math\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL)
 _INLINE_CODE = re.compile(r"<code>([^<]*)</code>")
+_CALL = re.compile(r'<details class="call-arguments".*?</details>', re.DOTALL)
+# What stands below an argument's first line begins with blanks.
+_ARGUMENT = re.compile(r"(^|<p>)(\w[\w, ]*): ", re.MULTILINE)
 _OBJECT = re.compile(
     r'(<h\d id="([\w.]+)" class="doc doc-heading">.*?<span class="doc doc-object-name[^>]*>)[^<]*',
     re.DOTALL,
@@ -102,10 +105,11 @@ def _mathml(equations: str) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Leaves out the double colons before the examples of docstrings, and names what a package
-    offers as it does.
+    """Leaves out the double colons before the examples of docstrings, begins a line for each of
+    the arguments of a call, and names what a package offers as it does.
     """
     html = html.replace("<p>::</p>", "").replace("::</p>", ":</p>")
+    html = _CALL.sub(lambda block: _ARGUMENT.sub(r"\1<br><code>\2</code>: ", block[0]), html)
     public = _public_names()
     return _OBJECT.sub(
         lambda found: found[1] + public[found[2]] if found[2] in public else found[0], html
