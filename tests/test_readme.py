@@ -152,7 +152,7 @@ FEWER = {"keras.md": {"[128, 8]": "[32, 8]"}}
 @pytest.mark.parametrize(
     # The longest ones run below, among the slow tests.
     "page",
-    [page for page in WITH_PYTHON if page.name not in ("keras.md", "halting.md")],
+    [page for page in WITH_PYTHON if page.name not in ("keras.md", "halting.md", "generation.md")],
     ids=lambda page: page.name,
 )
 @pytest.mark.usefixtures("eager")

@@ -110,6 +110,7 @@ def test_its_own_input_is_not_overwritten_under_another_name(decode, file, tmp_p
     assert "is the file that is read" in errors[0]
 
 
+@pytest.mark.slow
 def test_shares_joined_are_the_whole(decode, file, tmp_path):
     whole = decode(f"--decode_from_file={file}")[1]
     for shard in range(3):

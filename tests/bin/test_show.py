@@ -358,7 +358,13 @@ def test_a_class_is_shown_as_it_changes_with_the_steps() -> None:
 @pytest.mark.parametrize(
     ("model", "typed", "shown", "refused"),
     [
-        ("reverse", ["27x", "27"], ["output:", "answer: 72 (>99%)", "31415926"], "of the digits"),
+        pytest.param(
+            "reverse",
+            ["27x", "27"],
+            ["output:", "answer: 72 (>99%)", "31415926"],
+            "of the digits",
+            marks=pytest.mark.slow,
+        ),
         ("sudoku4", ["12", "1234 3412 2143 432."], ["steps taken", "4321"], "16 characters"),
     ],
 )

@@ -424,8 +424,8 @@ CASES = [
         )
     ),
     _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
-    _model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True),
-    _model(UniversalTransformer, "aligned, halting", ALIGNED, halting="basic"),
+    _again(_model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True)),
+    _again(_model(UniversalTransformer, "aligned, halting", ALIGNED, halting="basic")),
     _again(_model(Transformer, "aligned, start symbol", ALIGNED, input_start_symbol=True)),
     _again(
         _model(
@@ -451,7 +451,7 @@ CASES = [
     _again(
         _model(MemTransformer, "language, more memory", LANGUAGE, memory_size=2, eval_memory_size=3)
     ),
-    _model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2),
+    _again(_model(MemBottleneckTransformer, "sequences", SEQUENCES, memory_size=2)),
     _again(
         _model(MemBottleneckTransformer, "words, rotary", WORDS, memory_size=2, position="rotary")
     ),
@@ -471,7 +471,7 @@ CASES = [
     _layer("ConvolutionalGRU", lambda dtype: ConvolutionalGRU(8, image_width=1, dtype=dtype)),
     _model(NeuralGPU, "sequences", SEQUENCES, image_width=2),
     _again(_model(NeuralGPU, "facts, relaxed", FACTS, relaxed_sets=2, image_width=2)),
-    _model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2),
+    _again(_model(ExtendedNeuralGPU, "sequences", SEQUENCES, image_width=2)),
 ]
 
 # The models and layers that costly tests hold for; those of the others are slow tests.
@@ -479,7 +479,7 @@ _HALTING = "UniversalTransformer sequences, halting"
 _LSTM = "LSTMModel sequences, bahdanau"
 # Trainings of tests/training and tests/problems fit Universal Transformers in graphs.
 FITTED = frozenset({"MemN2N facts"})
-FITTED_EAGERLY = frozenset({"MultiHeadAttention", "LSTMCell", "FactEmbedding", "WordPointer"})
+FITTED_EAGERLY = frozenset({"MultiHeadAttention", "WordPointer"})
 # tests/training/test_step.py trains by XLA, and tests/models/test_padding.py calls a model.
 COMPILED_BY_XLA = frozenset({"WordPointer"})
 # tests/models/test_padding.py exports a Universal Transformer.
@@ -489,9 +489,6 @@ IN_MIXED_PRECISION = frozenset(
     {
         _HALTING,
         _LSTM,
-        "ByteNet sequences",
         "MultiHeadAttention",
-        "LSTMCell",
-        "MemoryHops, layerwise",
     }
 )

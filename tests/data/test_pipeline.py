@@ -141,8 +141,7 @@ def test_compiled_training_sees_one_shape_for_each_bucket() -> None:
     assert {tuple(shape) for shape in shapes} <= {(max(1, 128 // bound), bound) for bound in bounds}
 
 
-@pytest.mark.parametrize("table", [True, False])
-@pytest.mark.parametrize("num_replicas", [2, 3])
+@pytest.mark.parametrize(("table", "num_replicas"), [(True, 3), (False, 2)])
 def test_replicas_get_consecutive_parts_of_equal_shape(table: bool, num_replicas: int) -> None:
     training = TrainingConfig(batch_size=64)
     parts = read(

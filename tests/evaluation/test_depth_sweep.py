@@ -74,11 +74,9 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(
-    ("problem", "changes"),
-    [QUICK[1], *(pytest.param(*case, marks=pytest.mark.slow) for case in (QUICK[0], *OTHERS))],
-)
+@pytest.mark.parametrize(("problem", "changes"), [*QUICK, *OTHERS])
 def test_a_row_is_an_evaluation_at_its_depth(
     problem: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ SWEEP = ComputeSweep(
 )
 
 
+@pytest.mark.slow
 def test_ut_eval_shows_and_keeps_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

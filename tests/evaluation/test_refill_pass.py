@@ -17,9 +17,9 @@ from ut_tf.evaluation.evaluator import evaluate, measure_checkpoint
 RULE = {"eval_exit": "kl", "eval_exit_threshold": 0.1, "eval_num_steps": 6}
 FORMS = [
     ("toy_aligned", BASIC | {"input_start_symbol": True, "memory_tokens": 2}),
-    pytest.param("toy_class", {"halting": "pondernet", "act_max_steps": 3}, marks=pytest.mark.slow),
-    pytest.param("toy_aligned", RULE, marks=pytest.mark.slow),
-    pytest.param("toy_class", {"eval_num_steps": 3}, marks=pytest.mark.slow),
+    ("toy_class", {"halting": "pondernet", "act_max_steps": 3}),
+    ("toy_aligned", RULE),
+    ("toy_class", {"eval_num_steps": 3}),
 ]
 
 
@@ -28,6 +28,7 @@ def _aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.problems._registered, "toy_aligned", (ToyAligned, __file__))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(("problem", "changes"), FORMS)
 def test_metrics_are_those_of_whole_batches(
@@ -47,7 +48,7 @@ def test_metrics_are_those_of_whole_batches(
 @pytest.mark.parametrize(
     ("problem", "changes", "told"),
     [
-        ("toy_copy", BASIC, "answers from its encoder"),
+        pytest.param("toy_copy", BASIC, "answers from its encoder", marks=pytest.mark.slow),
         ("toy_class", {"halting": "random"}, "with whole batches"),
     ],
 )

@@ -224,6 +224,7 @@ def test_updates_of_the_partner_of_equal_flop_have_as_many() -> None:
 
 
 # Ids and positions of each set's problem; of one whose steps grow with the length the mean length.
+QUICK_PARTNERS = ("ut_trm_sudoku4", "ut_maze", "ut_prefix_sums", "ut_s5")
 REASONING_SETS = {
     "ut_trm_sudoku4": (7, 16),
     "ut_trm_sudoku6": (9, 36),
@@ -242,7 +243,10 @@ def spec(name: str) -> ProblemSpec:
     return ProblemSpec("tokens", "aligned", *[REASONING_SETS[name][0]] * 2, shared_vocab=True)
 
 
-@pytest.mark.parametrize("name", REASONING_SETS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK_PARTNERS)) for x in REASONING_SETS],
+)
 def test_the_partner_of_equal_parameters_has_as_many_reasoning_sets(name: str) -> None:
     own, partner = (
         sum(

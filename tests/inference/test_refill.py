@@ -117,6 +117,7 @@ def test_no_examples_are_no_answers() -> None:
     assert list(_refill()([])) == []
 
 
+@pytest.mark.slow
 def test_short_examples_are_padded_and_long_ones_told() -> None:
     (first,) = _examples(1)
     short, long = np.array([3, 4], np.int32), np.full([LENGTH + 1], 3, np.int32)

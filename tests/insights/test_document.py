@@ -180,6 +180,7 @@ def test_a_transformer_shows_its_layers() -> None:
     assert best(decoder) == texts(decoder)
 
 
+@pytest.mark.slow
 def test_a_language_model(tmp_path: Path) -> None:
     run = untrained_run(tmp_path, "letter_language")
     document = ut_tf.inspect_run(run, "badcab")
@@ -285,6 +286,7 @@ def test_a_problem_without_a_text_form_is_shown_as_ids(
         ut_tf.inspect_run(run, "3 4")
 
 
+@pytest.mark.slow
 def test_two_runs_side_by_side(tmp_path: Path, stories: ut_tf.Run) -> None:
     other = stories_run(tmp_path / "run", hparams=TINY_ACT.replace("act_max_steps", "num_steps"))
     document = ut_tf.inspect_run(stories, STORY, compare_with=other)

@@ -29,8 +29,11 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "beam4_all": {"beam_size": 4, "alpha": 0.6, "n_best": 4},
 }
 QUICK = {("transformer_decoded", "greedy")}
-# Each of their two changes is in another one.
-BOTH_CHANGES = ("act_multilayer", "act_mix_after", "act_concat")
+# Each of their two changes is in another one, or in tests/golden/ut_*.
+BOTH_CHANGES = (
+    *("act_multilayer", "act_mix_after", "act_concat", "act_sepconv"),
+    *("gru_mix_both", "ut_concat_sinusoid"),
+)
 LARGEST_DIFFERENCE = 1e-4
 # tensor2tensor leaves padding out of the transition, so that padding halts at other steps;
 # one step of one of 27 positions costs 4e-4.

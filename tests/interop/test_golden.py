@@ -55,6 +55,7 @@ def test_logits_and_losses(reference: tuple[Any, dict[str, Any]]) -> None:
         assert not model.losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reference",
     [pytest.param(name, marks=() if name in GRAPHS else pytest.mark.slow) for name in NAMES],

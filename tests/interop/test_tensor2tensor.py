@@ -249,6 +249,7 @@ def test_problems_of_classes_are_refused_before_anything_is_written(tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_variables_of_another_vocabulary_leave_no_run_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not those of the network"):
         import_run(
@@ -325,6 +326,7 @@ def test_a_trained_network_translates_as_tensor2tensor_does(network: str, tmp_pa
                 assert ours == pytest.approx(other, abs=LARGEST_DIFFERENCE), "no tie"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_the_commands_of_a_user_of_tensor2tensor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

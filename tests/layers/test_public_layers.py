@@ -114,6 +114,7 @@ def states(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_a_model_with_the_same_weights_has_the_same_states() -> None:
     network = Config(**SMALL, halting="basic", mix_layers_before=1)
     layer = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)

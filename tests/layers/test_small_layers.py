@@ -138,8 +138,7 @@ def _linear() -> Linear:
     return linear
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.01])
-@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize(("rate", "graph"), [(0.1, True), (0.5, False), (0.01, False)])
 def test_dropping_a_relu_is_the_dropout_of_the_relu(rate: float, graph: bool) -> None:
     x, linear = tf.random.stateless_normal([4, 6, 7], [1, 2]), _linear()
     plain, folded = Dropout(rate, seed=_SEED), Dropout(rate, seed=_SEED)

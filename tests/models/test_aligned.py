@@ -51,7 +51,8 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
         pytest.param(
             *case,
             id=name,
-            marks=[pytest.mark.slow] * (name in ("lstm", "neural_gpu", "extended_neural_gpu")),
+            marks=[pytest.mark.slow]
+            * (name not in ("ut, halting", "ut, start symbol", "transformer", "convs2s")),
         )
         for name, case in MODELS.items()
     ],
@@ -91,11 +92,12 @@ def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
         random_model(MemN2N, spec=ALIGNED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "threshold", "start"),
     [
         ("kl", 0.03, True),
-        pytest.param("argmax_stable", 2.0, False, marks=pytest.mark.slow),
+        ("argmax_stable", 2.0, False),
     ],
 )
 def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: bool) -> None:
@@ -117,7 +119,8 @@ def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: 
     assert len(np.unique(times)) > 1
 
 
-@pytest.mark.parametrize("start", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [0, 1])
 def test_pondernet_lets_each_position_stop_for_itself(start: int) -> None:
     options = {"halting": "pondernet", "act_max_steps": 6, "input_start_symbol": bool(start)}
     # Whether positions differ at inference depends on the initial weights.

@@ -54,7 +54,7 @@ CLASSIFIERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 # The others are of the same parts.
-QUICK = ("lstm, bahdanau", "convs2s", "bytenet", "lstm, both, mean")
+QUICK = ("lstm, bahdanau", "convs2s", "bytenet")
 
 
 def each(variants: dict[str, tuple[Any, dict[str, Any]]]) -> Any:
@@ -121,6 +121,7 @@ def test_classifiers_read_facts_and_tokens(kind: Any, changes: dict[str, Any]) -
             model.generate({"inputs": inputs})
 
 
+@pytest.mark.slow
 def test_attention_is_told() -> None:
     for changes, attentions in (
         ({"lstm_attention": "bahdanau"}, 1),
@@ -230,6 +231,7 @@ def test_the_mean_over_the_sequence_sees_later_targets() -> None:
     assert _influence(_model("global", LANGUAGE, global_mean="sequence"), 3)[:3].max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_padding_and_batch_mates_do_not_change_the_mean_so_far() -> None:
     model = _model("global", SPEC, padding_ponders=True)

@@ -119,22 +119,16 @@ def test_import_ut_tf_alone_imports_neither_keras_nor_tensorflow() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "network", "spec", "features"),
     [
-        pytest.param(
-            "universal_transformer",
-            TRANSFORMER,
-            LANGUAGE,
-            {"targets": ids(6, 4)},
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
+        ("universal_transformer", TRANSFORMER, LANGUAGE, {"targets": ids(6, 4)}),
+        (
             "lstm",
             {"hidden_size": 8, "dropout": 0.0, "num_layers": 1},
             SEQUENCES,
             {"inputs": ids(6, 5), "targets": ids(6, 4)},
-            marks=pytest.mark.slow,
         ),
         ("memn2n", {"hidden_size": 8, "num_steps": 2}, QUESTIONS, {"inputs": ids(6, 5, 4)}),
     ],

@@ -163,6 +163,7 @@ def test_the_encoder_layer_takes_its_mask() -> None:
     np.testing.assert_array_equal(times[0], moved_times[0].numpy()[mask[0]])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_generation_takes_padding_anywhere() -> None:
     model = Transformer(network(Transformer), SEQUENCES)
@@ -204,6 +205,7 @@ def test_ragged_ids_are_padded() -> None:
     )
 
 
+@pytest.mark.slow
 def test_xla_answers_nan_for_a_row_of_unknown_ids_and_takes_padding_anywhere() -> None:
     model = halting_model(halting="none")
     compiled = tf.function(lambda ids: model({"inputs": ids}), jit_compile=True)

@@ -154,6 +154,14 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "Sudoku": lambda _: Sudoku(4, 1, 0, 20, 5, 5),
 }
 
+# Stories like those of bAbI and babi_sim.
+SLOW_SPLITS = ("bAbI, simulated", "simulated tasks")
+# Those of the others come from the same parts.
+QUICK_EPOCHS = (
+    *("classify_files", "translate_files", "lm_files", "bAbI, words exchanged", "babi_sim"),
+    *("agreement, words", "LAMBADA, folds", "copy", "parity", "mazes", "Sudoku"),
+)
+
 
 def keys(problem: Problem, split: str, data: Path, epoch: int = 0) -> Iterator[bytes]:
     """What a model is asked in each example of a split; of running text each line."""
@@ -186,6 +194,11 @@ def prepared(
     return problem, data
 
 
+@pytest.mark.parametrize(
+    "prepared",
+    [pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW_SPLITS)) for x in PROBLEMS],
+    indirect=True,
+)
 def test_nothing_that_is_held_out_is_trained_on(prepared: tuple[Problem, Path]) -> None:
     problem, data = prepared
     trained = {key for epoch in range(2) for key in keys(problem, "train", data, epoch)}
@@ -205,6 +218,11 @@ def rows_of(table: ExampleTable) -> list[bytes]:
     return [b"|".join(bytes(part[part != 0]) for part in map(np.atleast_1d, row)) for row in rows]
 
 
+@pytest.mark.parametrize(
+    "prepared",
+    [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK_EPOCHS)) for x in PROBLEMS],
+    indirect=True,
+)
 def test_seed_and_epoch_decide_training_alone_and_batches_have_every_example(
     prepared: tuple[Problem, Path],
 ) -> None:
@@ -239,12 +257,17 @@ def digits(**options: Any) -> Algorithmic:
         # Nothing so long is trained on: each may be judged, but once.
         (lambda **options: PrefixSums(2, **options), 5, 2**5, 200),
         (lambda **options: PrefixSums(32, **options), 40, None, 200),
-        pytest.param(
-            *(lambda **options: digits(base=3, **options), 4, 3**4, 60), marks=pytest.mark.slow
-        ),
         (lambda **options: digits(base=10, **options), 3, 10**3, 60),
-        (lambda **options: digits(base=2, max_length=2, **options), 4, 2**4, 60),
-        (lambda **options: Algorithmic("addition", 2, test_examples=99, **options), 5, None, 99),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (lambda **options: digits(base=2, max_length=2, **options), 4, 2**4, 60),
+                (
+                    lambda **options: Algorithmic("addition", 2, test_examples=99, **options),
+                    *(5, None, 99),
+                ),
+            )
+        ),
     ],
 )
 def test_a_length_is_judged_by_inputs_that_differ(
@@ -272,6 +295,7 @@ def test_a_length_is_judged_by_inputs_that_differ(
     assert len(judged(disjoint_splits=False)) >= count
 
 
+@pytest.mark.slow
 def test_a_length_without_inputs_is_left_out_as_long_as_another_has_some(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -330,7 +354,8 @@ def test_a_large_text_is_kept_apart_as_a_small_one_is(
 
 
 def test_questions_of_the_official_files_are_not_among_simulated_ones(tmp_path: Path) -> None:
-    shares = []
+    plain, shares = babi(tmp_path, disjoint_splits=False), []
+    plain.prepare(tmp_path / "data", tmp_path)
     for exclude in (True, False):
         problem = babi(
             tmp_path,
@@ -341,8 +366,6 @@ def test_questions_of_the_official_files_are_not_among_simulated_ones(tmp_path: 
         )
         problem.prepare(tmp_path / "data", tmp_path)
         table = problem.examples("train", tmp_path / "data")
-        plain = babi(tmp_path, disjoint_splits=False)
-        plain.prepare(tmp_path / "data", tmp_path)
         assert len(table) == len(plain.examples("train", tmp_path / "data")) + 100
         judged = {
             key

@@ -32,8 +32,7 @@ def symbols_to_digits(row: Any, base: int) -> str:
     return "".join(str(int(one) - 2) if one < base + 2 else "+" for one in row if one > 1)
 
 
-@pytest.mark.parametrize("base", [2, 10])
-@pytest.mark.parametrize("operation", ["copy", "reverse", "addition"])
+@pytest.mark.parametrize(("operation", "base"), [("copy", 2), ("reverse", 10), ("addition", 10)])
 def test_digits_become_the_features_of_training_and_answers_are_right(
     operation: str, base: int
 ) -> None:

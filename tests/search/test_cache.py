@@ -147,8 +147,9 @@ def _both_ways(
 
 # What each of them has is in another one, too.
 SLOW = (
-    *("halting", "halting, sepconv", "pondernet"),
+    *("halting", "halting, sepconv", "pondernet", "lstm", "conditional, layers, hybrid"),
     *("rotary", "digits", "randomised", "wide heads, rotary", "skip, uncoupled, hybrid"),
+    "transformer, pre-norm, sepconv",
     *("rotary, backward", "dwa"),
     "transformer, narrow heads",
     *("mem_bottleneck_transformer, pre-norm", "conditional, pondernet, learned"),
@@ -196,6 +197,7 @@ class Mixing(BasicCell):
         return 0.5 * (block_output + inputs) + 0.1 * memory, memory + state
 
 
+@pytest.mark.slow
 def test_a_cell_that_has_only_a_call_decodes_like_the_whole_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +214,7 @@ def test_samples_with_the_cache_are_those_without_it() -> None:
     assert_close(cached.scores, anew.scores, 1e-4)
 
 
+@pytest.mark.slow
 def test_facts_and_language_models_with_prefixes() -> None:
     facts = np.array([[[3, 4, 0], [5, 6, 7]], [[8, 0, 0], [0, 0, 0]]], np.int32)
     prefixes = np.array([[4, 5, 0], [6, 0, 0]], np.int32)

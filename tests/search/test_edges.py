@@ -41,13 +41,8 @@ SEARCHES: tuple[dict[str, Any], ...] = (
 ENDLESS = [[0, 0, 0.2, 0.3, 0.5]] * 5
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(options, marks=() if options is SEARCHES[1] else pytest.mark.slow)
-        for options in SEARCHES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SEARCHES)
 def test_no_examples_have_no_outputs(options: dict[str, Any]) -> None:
     model, config = random_model(num_steps=1), DecodeConfig(extra_length=4, **options)
     graph = tf.function(
@@ -166,6 +161,7 @@ def test_sequences_end_one_by_one_and_padding_follows() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_language_models_take_the_batch_from_what_is_there() -> None:
     for changes in ({"halting": "basic"}, {"halting": "global"}):
         model = random_model(spec=LANGUAGE, **changes)

@@ -196,6 +196,7 @@ def test_examples_that_have_ended_are_left_out_of_the_batch() -> None:
     assert seen[0] == 4 and seen[-1] == 1 and len(seen) == 40
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_whole_sequences() -> None:
     model = random_model()
     found = decode(
@@ -288,6 +289,7 @@ def test_temperature_top_k_and_top_p() -> None:
     assert_close(shares(temperature=0.5), squares / squares.sum(), 0.01)
 
 
+@pytest.mark.slow
 def test_models_generate() -> None:
     model = random_model()
     symbols, scores = model.generate({"inputs": INPUTS}, beam_size=2, n_best=2, max_length=3)

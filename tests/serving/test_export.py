@@ -19,13 +19,16 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tests.close import assert_close
 from tests.serving import toy
-from tests.serving.toy import BEAM
+from tests.serving.test_slots import check_slots
+from tests.serving.toy import BEAM, HALTING
 from ut_tf.errors import UserError
+from ut_tf.inference.batches import MOST_POSITIONS
 from ut_tf.inference.translator import Translator
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.serving.export import export_run, saved_operations
+from ut_tf.serving.served_model import ServedModel
 from ut_tf.serving.signatures import Servable
 from ut_tf.serving.versions import SUMMARY_FILE, new_version, put_in_place
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
@@ -51,8 +54,15 @@ def beam(tmp_path_factory):
     return exported
 
 
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """A halting classifier of two texts with all its signatures, whose inputs have a start."""
+    hparams = f"{HALTING},input_start_symbol=true"
+    folder = tmp_path_factory.mktemp("questions")
+    return toy.Exported(folder, "letter_questions", DecodeConfig(), hparams)
+
+
 BATCHES = [
-    ["abc"],
     ["a", "jihgfedcba", "bb"],
     ["abcabcabcabcabcabcabc", "hi", "c", "abcj", "f", "ab"],
 ]
@@ -180,6 +190,27 @@ def test_a_language_model_is_served_by_its_scores_and_goes_on_from_texts(tmp_pat
     assert beside["outputs"][0].numpy().tolist() == alone["outputs"][0].numpy().tolist()
     assert beside["outputs"][1].numpy().tolist() == [b"", b""]
     assert beside["scores"][1].numpy().max() == -np.inf
+
+
+def test_an_export_answers_in_slots_as_in_batches(questions: toy.Exported) -> None:
+    model = ServedModel(questions.folder, 1)
+    assert [*model.signatures] == ["serving_default", "classify", "ponder"]
+    stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
+    columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
+    check_slots(model, "classify", columns)
+
+
+def test_many_long_texts_begin_as_each_alone(questions: toy.Exported) -> None:
+    def begun(texts: list[bytes], length: int) -> dict[str, Any]:
+        columns = {"story": tf.constant(texts), "question": tf.constant([b""] * len(texts))}
+        return dict(questions.loaded.signatures["start"](**columns, length=tf.constant(length)))
+
+    texts = [b"abcdefghij" * count for count in (90, 1, 95, 99, 3, 97, 98, 94, 93, 92)]
+    together = begun(texts, 0)
+    assert tf.size(together["ids"]) > MOST_POSITIONS
+    for row in (0, 1, len(texts) - 1):
+        for name, values in begun([texts[row]], together["ids"].shape[1]).items():
+            np.testing.assert_array_equal(values[0], together[name][row])
 
 
 def test_bytes_that_are_no_text_harm_nobody_else(beam, questions):

@@ -117,7 +117,7 @@ def test_a_long_text_slows_those_after_it_for_few_steps() -> None:
     assert widths == [4001] * 2 + [3] * 27
 
 
-def _check_slots(model: ServedModel, signature: str, columns: Columns) -> Columns:
+def check_slots(model: ServedModel, signature: str, columns: Columns) -> Columns:
     """Checks that examples that arrive one by one are answered in slots as in a batch; returns the
     answers of the batch.
     """
@@ -145,37 +145,16 @@ def _check_slots(model: ServedModel, signature: str, columns: Columns) -> Column
     return {name: [*values] for name, values in expected.items()}
 
 
-def test_an_export_answers_in_slots_as_in_batches(questions: toy.Exported) -> None:
-    model = ServedModel(questions.folder, 1)
-    assert [*model.signatures] == ["serving_default", "classify", "ponder"]
-    stories = ["abcdefghij", "", "a", "jih", "bcd" * 9, "fg"]
-    columns = {"story": [text.encode() for text in stories], "question": [b"ab"] * len(stories)}
-    _check_slots(model, "classify", columns)
-
-
 @pytest.mark.slow
 def test_the_saved_sudoku_answers_in_slots_as_in_batches(tmp_path: Path) -> None:
     run = ut_tf.load("sudoku4").run
     names = ["serving_default", "start"]
     model = ServedModel(export_run(run, tmp_path, signatures=names), 1)
     boards = [b"1..4.4.2.2..4..3", b"", b"12x", b"....3.1.4.2..1.4", b" ", b"132. .231 2.13 314."]
-    answers = _check_slots(model, "serving_default", {"inputs": boards})
+    answers = check_slots(model, "serving_default", {"inputs": boards})
     assert [bool(error) for error in answers["error"]] == [board == b"12x" for board in boards]
     assert answers["outputs"][1] == answers["outputs"][4] == b""
     assert answers["outputs"][5] == b"1324 4231 2413 3142"
-
-
-def test_many_long_texts_begin_as_each_alone(questions: toy.Exported) -> None:
-    def begun(texts: list[bytes], length: int) -> dict[str, Any]:
-        columns = {"story": tf.constant(texts), "question": tf.constant([b""] * len(texts))}
-        return dict(questions.loaded.signatures["start"](**columns, length=tf.constant(length)))
-
-    texts = [b"abcdefghij" * count for count in (90, 1, 95, 99, 3, 97, 98, 94, 93, 92)]
-    together = begun(texts, 0)
-    assert tf.size(together["ids"]) > MOST_POSITIONS
-    for row in (0, 1, len(texts) - 1):
-        for name, values in begun([texts[row]], together["ids"].shape[1]).items():
-            np.testing.assert_array_equal(values[0], together[name][row])
 
 
 def test_start_and_step_of_others_are_their_own(tmp_path: Path) -> None:

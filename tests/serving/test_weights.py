@@ -164,21 +164,18 @@ def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
     with pytest.raises(UserError, match="already exists"):
         export_litert(run, tmp_path / "litert", version=1)
     model, lite = toy.restored(run), runners(folder)
-    config = DecodeConfig(beam_size=1, max_length=8)
-    times = set()
-    for length in (2, 9):
-        ids = ids_of_length(length)
-        with eager_functions():
-            expected = decode(model, {"inputs": ids}, config).symbols[0, 0].numpy()
-        symbols = greedy(lite, ids, 8)[0]
-        np.testing.assert_array_equal(symbols, expected[: len(symbols)])
-        assert not expected[len(symbols) :].any()
-        features = {"inputs": ids, "targets": np.array([[END_ID]])}
-        details = model(features, return_details=True)[1]
-        found = lite["encode"](inputs=ids)["ponder_times"]
-        np.testing.assert_array_equal(found, details.encoder.ponder_times)
-        times |= set(found.ravel())
-    assert len(times) > 1
+    ids = ids_of_length(9)
+    with eager_functions():
+        config = DecodeConfig(beam_size=1, max_length=5)
+        expected = decode(model, {"inputs": ids}, config).symbols[0, 0].numpy()
+    symbols = greedy(lite, ids, 5)[0]
+    np.testing.assert_array_equal(symbols, expected[: len(symbols)])
+    assert not expected[len(symbols) :].any()
+    features = {"inputs": ids, "targets": np.array([[END_ID]])}
+    details = model(features, return_details=True)[1]
+    found = lite["encode"](inputs=ids)["ponder_times"]
+    np.testing.assert_array_equal(found, details.encoder.ponder_times)
+    assert len(np.unique(found)) > 1
 
 
 @pytest.mark.slow

@@ -31,11 +31,15 @@ KERAS_FILES = sorted(path.parent.name for path in HERE.glob("*/model.keras"))
 DROPOUTS = ("dropout", "attention_dropout", "relu_dropout")
 
 # The others cost more seconds than every run of the tests should take.
-SLOW_LOGITS = ("ut_options", "ut_dwa_rotary", "ut_lstm_recurrence", "bytenet", "mem_transformer")
+SLOW_LOGITS = (
+    *("ut_options", "ut_dwa_rotary", "ut_lstm_recurrence", "bytenet", "mem_transformer"),
+    *("ut_averaged", "extended_neural_gpu"),
+)
 QUICK_LOGITS = tuple(name for name in RUNS if name not in SLOW_LOGITS)
 QUICK_DECODING = ("ut_halting_reverse",)
 QUICK_TRAINING = ("ut_facts",)
 QUICK_EVALUATION = ("memn2n",)
+QUICK_FILES = ("ut_halting_reverse",)
 
 # One string of the 50 hangs on the last bits: a change of the weights by 1e-6 of themselves decides
 # it the other way, and so does a processor with AVX2 alone.
@@ -173,7 +177,7 @@ def test_training_goes_on_with_the_same_losses(name: str, load: Any) -> None:
     assert validation[-1]["loss"] == pytest.approx(expected["validation_loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize("name", KERAS_FILES)
+@pytest.mark.parametrize("name", _slow_but(QUICK_FILES, KERAS_FILES))
 def test_keras_files_are_loaded_by_keras(name: str, load: Any) -> None:
     arrays = _arrays(name)
     # Registers the classes of the model with Keras.
@@ -199,6 +203,7 @@ def test_a_saved_model_ponders_and_answers_as_before() -> None:
     _assert_close(details.encoder.ponder_times, arrays["encoder_ponder_times"])
 
 
+@pytest.mark.slow
 def test_a_stored_run_translates_text_with_its_own_vocabulary(load: Any) -> None:
     expected = _expected("transformer_subwords")["translations"]
     # Neither prepared data nor the text files are needed for this.

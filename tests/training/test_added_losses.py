@@ -139,6 +139,7 @@ def by_hand(model: Any, as_fit: bool = False) -> tuple[Any, list[Any]]:
     return loss, [tf.convert_to_tensor(gradient) for gradient in found]
 
 
+@pytest.mark.slow
 def test_losses_of_layers_train_as_their_sum_does_and_as_in_fit(tmp_path: Path) -> None:
     model, step = made(tmp_path)
     transition, attention = model.encoder.block.transition, model.encoder.block.self_attention

@@ -202,6 +202,7 @@ def test_each_is_the_mean_over_networks_of_every_depth(spec: ProblemSpec) -> Non
         assert_close(one, other, 1e-4)
 
 
+@pytest.mark.slow
 def test_progressive_is_the_weighted_sum_of_both_parts() -> None:
     given = features(ALIGNED)
     losses = {

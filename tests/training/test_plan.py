@@ -34,6 +34,7 @@ def test_times_have_sensible_units(seconds: float, time: str) -> None:
     assert duration(seconds) == time
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_plan_counts_parameters_and_the_products_of_an_update() -> None:
     hparams = make_hparams("ut_tiny", SMALL + ",average_decay=0.9")

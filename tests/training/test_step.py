@@ -205,6 +205,7 @@ def test_boards_that_were_padded_for_xla_are_refused() -> None:
     assert "set max_length to the number of cells" in str(marked_in(refused.value))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_mixed_precision_stays_near_float32(tmp_path: Path) -> None:
     plain, _ = run_steps(toy_run(tmp_path, dropout=0.0), 2)
@@ -227,7 +228,8 @@ def numbers(batch: dict[str, Any]) -> list[int]:
     return [int(number) for number, weight in pairs if weight]
 
 
-@pytest.mark.parametrize("num_workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("num_workers", [1, 2])
 def test_each_example_is_used_once_per_epoch_over_kills(num_workers: int) -> None:
     training = TrainingConfig(batch_size=EXAMPLES * 6, max_length=40)
     strategy = SimpleNamespace(num_replicas_in_sync=num_workers)

@@ -133,6 +133,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_signal_saves_and_the_same_call_goes_on(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -216,6 +217,7 @@ def test_a_loss_that_is_not_finite_names_its_step(
     assert all(np.isfinite(weight).all() for weight in saved_weights(run))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_early_stopping_stops_a_resumed_run_at_the_same_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -260,6 +262,7 @@ def test_damage_costs_only_the_way_from_the_checkpoint_before(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_full_disk_stops_with_the_checkpoint_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

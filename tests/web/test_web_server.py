@@ -425,7 +425,7 @@ def test_a_large_value_in_a_body_does_not_come_back_whole(serving: Running, kind
 def test_values_of_every_depth_are_refused_in_a_sentence(
     serving: Running, around: str, opened: str, closed: str
 ) -> None:
-    for depth in (5, 200, *range(930, 1_010), 5_000, 100_000):
+    for depth in (5, 200, *range(930, 1_010, 4), 5_000, 100_000):
         body = around % (opened * depth + "1" + closed * depth)
         reply = requests.post(serving.address + serving.path, body, timeout=60)
         assert (reply.status_code, len(reply.content) < 300) == (400, True), depth

@@ -74,10 +74,11 @@ def test_beyond_the_image_nothing_is_known() -> None:
     assert written.shape[2] <= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        pytest.param(NeuralGPU, {"sampling": True, "n_best": 2}, marks=pytest.mark.slow),
+        (NeuralGPU, {"sampling": True, "n_best": 2}),
         (ExtendedNeuralGPU, {"beam_size": 2, "n_best": 2}),
     ],
     ids=str,
@@ -95,6 +96,7 @@ def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
     assert_close(kept.scores, whole.scores, 1e-4)
 
 
+@pytest.mark.slow
 @BOTH
 def test_facts_classes_and_words(kind: Any) -> None:
     facts = np.tile(INPUTS[:, :, None], [1, 1, 2])

@@ -240,6 +240,7 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     assert float(details.ponder_times[0, 0]) == 2.0
 
 
+@pytest.mark.slow
 def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
     network = ConditionalUniversalTransformerConfig(**SMALL_MODEL, num_steps=3)
     shared, own = (

@@ -205,13 +205,14 @@ def test_a_halting_position_exits_with_its_remainder() -> None:
     assert_close(np.asarray(decoder.remainders)[COUNTED], 1.0 - first, 1e-6)
 
 
-@pytest.mark.parametrize("kind", ["pondernet", "global"])
+@pytest.mark.parametrize("kind", ["pondernet", pytest.param("global", marks=pytest.mark.slow)])
 def test_forms_that_compute_all_positions_take_rules_too(kind: str) -> None:
     model = exiting("state_difference", eval_exit_threshold=1e6, halting=kind, act_max_steps=DEPTH)
     _, times = used(model)
     assert (times == 1.0).all()
 
 
+@pytest.mark.slow
 def test_the_encoder_takes_all_steps_where_the_rule_reads_logits() -> None:
     _, details = exiting("kl", spec=SPEC)(FEATURES, return_details=True)
     assert np.unique(details.encoder.ponder_times[INPUTS > 0]).tolist() == [DEPTH]

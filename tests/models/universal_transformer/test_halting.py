@@ -299,6 +299,7 @@ def test_a_classifier_halts_per_sequence_and_padding_changes_nothing(training: b
         assert_close(alone[0], logits[row], 1e-5)
 
 
+@pytest.mark.slow
 def test_later_symbols_change_no_earlier_scores() -> None:
     model = random_model(**PONDERNET)
     targets = np.maximum(TARGETS, 2)

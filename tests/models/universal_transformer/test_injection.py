@@ -51,7 +51,7 @@ def test_the_diagonal_injection_starts_at_the_root_of_a_fifth() -> None:
 _WEIGHTS = arrays.arrays(np.float32, 8, elements=st.floats(-60, 60, width=32))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=5)
 @given(_WEIGHTS, _WEIGHTS)
 def test_a_diagonal_decay_is_between_0_and_1_whatever_its_weights(
     a_log: np.ndarray, step_size: np.ndarray
@@ -195,7 +195,11 @@ def test_steps_by_hand(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("backprop", "cycles", "calls", "left"),
-    [("last_cycle", 1, 0, (1, 3)), ("last_call", 1, 2, (1, 1)), ("all", 0, 0, (2, 3))],
+    [
+        pytest.param("last_cycle", 1, 0, (1, 3), marks=pytest.mark.slow),
+        ("last_call", 1, 2, (1, 1)),
+        pytest.param("all", 0, 0, (2, 3), marks=pytest.mark.slow),
+    ],
 )
 def test_the_gradient_is_that_of_the_last_calls_from_constant_states(
     backprop: str, cycles: int, calls: int, left: tuple[int, int]

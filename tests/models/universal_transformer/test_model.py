@@ -51,10 +51,15 @@ def test_attention_is_given_per_step_and_head() -> None:
     "options",
     [
         {"attention": False, "transition": "sepconv"},
-        {"attention": False, "transition": "sepconv2d", "halting": "basic"},
         {"mix_positions": 4},
-        {"mix_positions": 4, "halting": "basic"},
-        {"mix_positions": 4, "recurrence_layers": 2},
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in (
+                {"attention": False, "transition": "sepconv2d", "halting": "basic"},
+                {"mix_positions": 4, "halting": "basic"},
+                {"mix_positions": 4, "recurrence_layers": 2},
+            )
+        ),
     ],
 )
 def test_blocks_without_attention_have_no_weights_of_it_and_see_other_positions(

@@ -129,10 +129,10 @@ def training_graph(recurrence: Recurrence, inputs: Any) -> Any:
 
 
 def test_the_steps_of_a_training_graph_are_traced_once() -> None:
-    inputs, options = states(2, 4, 8), {"transition": "fc", "num_steps": 6}
+    inputs, options = states(2, 4, 8), {"transition": "fc", "num_steps": 4}
     graph = training_graph(made(**options), inputs)
     operations = len(graph.graph.as_graph_def().node)
-    fewer = training_graph(made(**{**options, "num_steps": 3}), inputs).graph
+    fewer = training_graph(made(**{**options, "num_steps": 2}), inputs).graph
     assert operations < 1.5 * len(fewer.as_graph_def().node)
 
     recurrence = made(**options)
@@ -143,7 +143,9 @@ def test_the_steps_of_a_training_graph_are_traced_once() -> None:
     tf.nest.map_structure(lambda *pair: assert_close(*pair, 1e-4), graph(inputs), (loss, expected))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(x, marks=[pytest.mark.slow] * (x != "basic")) for x in FORMS]
+)
 def test_the_ponder_cost_reaches_the_halting_unit(form: str) -> None:
     recurrence = made(halting=form, act_max_steps=8)
     with tf.GradientTape() as tape:

@@ -317,6 +317,7 @@ def test_noise_in_use_is_the_examples_own(options: dict[str, Any]) -> None:
     assert float(tf.reduce_max(tf.abs(other - expected))) > 1e-2
 
 
+@pytest.mark.slow
 def test_noise_in_training_is_that_of_the_update() -> None:
     model = random_model(**NOISE, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
 

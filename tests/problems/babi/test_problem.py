@@ -210,7 +210,7 @@ def _empty(path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "damage"),
     [
-        ("words.txt", _shorten),
+        pytest.param("words.txt", _shorten, marks=pytest.mark.slow),
         pytest.param("answers.txt", _empty, marks=pytest.mark.slow),
         pytest.param("summary.json", _empty, marks=pytest.mark.slow),
         pytest.param("*train.tfrecord*", _shorten, marks=pytest.mark.slow),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_files_are_in_babis_format_and_decided_by_the_seed() -> None:
     assert lines != list(simulate("2", 2, 10, 8, 3))
 
 
+@pytest.mark.slow
 def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim")(**TINY)
     problem.prepare(tmp_path / "data", tmp_path / "none")

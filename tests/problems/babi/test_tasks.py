@@ -80,7 +80,7 @@ def check_answers(story: list[Line]) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_answers_follow_from_the_stories_and_from_the_supporting_facts(task: int) -> None:
-    for story in simulated(task)[:80]:
+    for story in simulated(task)[:40]:
         check_answers(story)
 
 
@@ -148,6 +148,7 @@ def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
         SimulatedTasks(tasks=2, train_questions=5).stories(tmp_path)
 
 
+@pytest.mark.slow
 def test_prepared_through_the_same_way_as_the_archive(tmp_path: Path) -> None:
     problem = registry.problems.get("babi_sim_all_tasks")(train_questions=20, test_questions=5)
     problem.prepare(tmp_path / "data", tmp_path / "none")

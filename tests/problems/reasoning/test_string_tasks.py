@@ -170,7 +170,7 @@ def plain_rounds(size: SudokuSize, solution: list[int], clues: list[bool]) -> li
 
 @pytest.mark.parametrize("size", SIZES)
 def test_rounds_are_those_of_the_plainest_solver(size: SudokuSize) -> None:
-    solutions, clues = boards(size, 10, size.cells)
+    solutions, clues = boards(size, 3, size.cells)
     found = rounds_of_singles(units(size), solutions, clues)
     for solution, given, rounds in zip(solutions, clues, found, strict=True):
         assert rounds.tolist() == plain_rounds(size, solution.tolist(), given.tolist())

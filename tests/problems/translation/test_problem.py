@@ -214,6 +214,7 @@ def test_changed_files_are_no_dead_end(folder: Path, tmp_path: Path) -> None:
     first.prepare()
 
 
+@pytest.mark.slow
 def test_subword_dropout_splits_training_pairs_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
