@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from ut_tf.errors import UserError
-from ut_tf.notices import warn
 from ut_tf.sweeping.jobs import Job, Jobs, Outcome
 from ut_tf.tables.record import ResultRecord, keep_records
 
@@ -112,55 +110,3 @@ def test_a_run_is_trained_again_once_and_compared(
     assert told == {"figures": {"within": 1, "apart": 1}, "failed": []}
     assert reproduce.main(flags) == 1
     assert "begun" not in capsys.readouterr().out
-
-
-def _refuse() -> None:
-    raise UserError("a sentence.")
-
-
-def _warn() -> int:
-    warn("passed over.")
-    return 2
-
-
-def _sleep() -> None:
-    while True:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("call", "kind"),
-    [
-        (lambda: 1, "same"),
-        (lambda: 2, "short"),
-        (_warn, "told"),
-        (_refuse, "refused"),
-        (lambda: 1 // 0, "short"),
-        (_sleep, "short"),
-    ],
-)
-def test_readers_are_judged(call, kind, script, monkeypatch):
-    frame = script("frame")
-    monkeypatch.setattr(frame, "LONGEST", 0.1)
-    counts = frame.Counts("a fault")
-    counts.add(frame.judge(call, 1), "what")
-    assert counts.kinds[kind] == 1
-    assert counts.short == ["what"] * (kind == "short")
-
-
-@pytest.mark.parametrize(
-    ("call", "kind"),
-    [
-        ((1, "", "warning: b\nut-x: error: a.\n"), "refused"),
-        ((1, "", "ut-x: error: a.\nmore\n"), "short"),
-        ((1, "", "ut-x: error: a.\nut-x: error: b.\n"), "short"),
-        ((3, "", "ut-x: error: a.\n"), "short"),
-        ((1, "", "ut-x: error: an error that was not foreseen, KeyError (a)\n"), "short"),
-        ((None, "", "Traceback"), "short"),
-        ((0, "a", "progress\n"), "same"),
-        ((0, "b", "ut-x: warning: c\n"), "told"),
-    ],
-)
-def test_commands_are_judged(call, kind, script):
-    frame = script("frame")
-    assert frame.of_command(frame.Call(*call)).kind == kind

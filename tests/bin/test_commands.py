@@ -230,36 +230,6 @@ def _train(tmp_path: Path, *more: str) -> int:
     )
 
 
-def test_the_trainer_passes_its_flags_on(stub_library, tmp_path, capsys):
-    flags = [
-        *("--train_steps=50", "--worker_gpu=2", "--log_frequency=5", "--random_seed=3"),
-        *("--local_eval_frequency=7", "--generate_data"),
-    ]
-    assert (
-        _train(
-            tmp_path,
-            *flags,
-            "--keep_checkpoint_max=9",
-            "--hparams=dropout=0.2,num_steps=3",
-            "--schedule=continuous_train_and_eval",
-        )
-        == 0
-    )
-    call = stub_library["train"]
-    assert (
-        call["train_steps"],
-        call["strategy"],
-        call["log_frequency"],
-        call["warm_start_from"],
-    ) == (50, "strategy 2", 5, None)
-    run = call["run"]
-    assert (run.seed, run.hparams.network.dropout, run.hparams.network.num_steps) == (3, 0.2, 3)
-    assert (run.hparams.training.eval_frequency, run.hparams.training.keep_checkpoint_max) == (7, 9)
-    printed = capsys.readouterr().out
-    assert "loss" in printed
-    assert printed.splitlines()[-1] == f"next: ut-eval --output_dir='{tmp_path}/my run'"
-
-
 def test_a_training_that_was_told_to_stop_says_so_by_its_status(stub_library, tmp_path, capsys):
     stub_library["stopped_by"] = "signal"
     assert _train(tmp_path, "--train_steps=50") == 130

@@ -110,22 +110,6 @@ def test_its_own_input_is_not_overwritten_under_another_name(decode, file, tmp_p
     assert "is the file that is read" in errors[0]
 
 
-@pytest.mark.slow
-def test_shares_joined_are_the_whole(decode, file, tmp_path):
-    whole = decode(f"--decode_from_file={file}")[1]
-    for shard in range(3):
-        flags = (
-            f"--decode_from_file={file}",
-            f"--decode_to_file={tmp_path}/out",
-            "--decode_shards=3",
-            f"--worker_id={shard}",
-        )
-        assert decode(*flags)[0] == 0
-    parts = sorted(tmp_path.glob("out-*-of-*"))
-    assert [part.name for part in parts] == [f"out-0000{number}-of-00003" for number in range(3)]
-    assert "".join(part.read_text() for part in parts).splitlines() == whole
-
-
 def test_several_outputs_stand_side_by_side_best_first_and_score_file_agrees_with_their_scores(
     decode, file, tmp_path
 ):

@@ -20,15 +20,11 @@ from pathlib import Path
 import pytest
 
 from tests.bin.quick_commands import call_commands
-from tests.serving import toy
 from tests.serving.process import Process
 from tests.serving.python_model import PythonModel, served
 from tests.web.servers import connection, exchange, request
 from ut_tf.bin import query
-from ut_tf.search.config import DecodeConfig
-from ut_tf.serving.export import export_run
 from ut_tf.serving.rest_client import RestClient
-from ut_tf.serving.served_model import ServedModel
 
 
 def upper(examples):
@@ -266,32 +262,3 @@ def test_mistakes_are_answered_without_tensorflow(tmp_path):
         assert (answer.status, answer.imported) == (status, []), argv
         assert expected in answer.errors
         assert answer.errors.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_an_exported_model_behind_the_protocol(ask, tmp_path):
-    run = toy.untrained_run(tmp_path, "letter_questions", "halting=none,num_steps=1")
-    folder = export_run(
-        run,
-        tmp_path / "export",
-        decode=DecodeConfig(beam_size=1),
-        signatures=["serving_default", "ponder"],
-    )
-    loaded = toy.Loaded(folder)
-    expected = loaded.ask("serving_default", story=["abc", "abc\ndef"], question=["a?", "d?"])
-    lines = "1 abc\n2 a?\n3 def\n4 d?\n"
-    model = ServedModel(folder, 1)
-    assert model.title == "letter_questions"
-    with served(model) as server:
-        status, out, err = ask(server, lines)
-        assert (status, err) == (0, "")
-        assert out.splitlines() == [text.decode() for text in expected["outputs"]]
-        _, out, _ = ask(server, lines, "--json")
-        ponder = [
-            json.loads(line) for line in ask(server, lines, "--signature=ponder")[1].splitlines()
-        ]
-    probabilities = [json.loads(line)["probabilities"] for line in out.splitlines()]
-    assert [
-        pytest.approx(row, abs=1e-5) for row in expected["probabilities"].tolist()
-    ] == probabilities
-    assert ponder[0]["tokens"][:4] == ["a", "b", "c", "a"]

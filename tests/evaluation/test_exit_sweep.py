@@ -16,9 +16,8 @@ from tests.training.toy import toy_run
 from ut_tf import run_weights
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
-from ut_tf.evaluation.compute import ComputePoint, ComputeSweep, sweep_exits
+from ut_tf.evaluation.compute import sweep_exits
 from ut_tf.evaluation.exit_thresholds import THRESHOLDS, possible_rules
-from ut_tf.evaluation.measurement import CheckpointMeasurement
 from ut_tf.evaluation.records import read_records
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
@@ -70,65 +69,6 @@ def test_another_model_has_no_rules(tmp_path: Path) -> None:
     save(run, (1,))
     with pytest.raises(UserError, match="the model transformer does not have it"):
         sweep_exits(run)
-
-
-def exit_point(rule: str, use: str, metrics: dict[str, float], *costs: float) -> ComputePoint:
-    steps, milliseconds = costs
-    measured = CheckpointMeasurement(metrics, split="test")
-    threshold = None if rule == "none" else 0.001
-    return ComputePoint(rule, threshold, use, False, measured, steps, None, milliseconds)
-
-
-NO_LOSS = {"length_4/seq_acc": 0.5, "loss": float("nan")}
-SWEEP = ComputeSweep(
-    70,
-    ("length_4/seq_acc",),
-    (
-        exit_point("none", "eval_exit=none", NO_LOSS, 6.0, 1.25),
-        exit_point("kl", "eval_exit=kl", {"length_4/seq_acc": 0.4375, "loss": 1.0}, 3.5, 0.75),
-    ),
-)
-
-
-@pytest.mark.slow
-def test_ut_eval_shows_and_keeps_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = toy_run(tmp_path, model="universal_transformer")
-    save(run, (1,))
-    monkeypatch.setattr(Run, "load", lambda *_args, **_options: run)
-    monkeypatch.setattr(Run, "prepare", lambda run, _problem: run)
-    asked = {}
-
-    def swept(run: Run, rules: Sequence[str], **options: Any) -> ComputeSweep:
-        assert run.output_dir == tmp_path
-        asked["rules"] = rules
-        for number, point in enumerate(SWEEP.points, start=1):
-            options["on_point"](point.use, number, len(SWEEP.points))
-        return SWEEP
-
-    monkeypatch.setattr("ut_tf.evaluation.compute.sweep_exits", swept)
-    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kl,entropy"]) == 0
-    captured = capsys.readouterr()
-    assert asked["rules"] == ("kl", "entropy")
-    assert read_records(tmp_path) == []
-    *_, full, kl, drawn = captured.err.splitlines()
-    progress = [line for line in captured.err.splitlines() if "evaluated eval_exit=" in line]
-    assert [line.partition("evaluated ")[2] for line in progress] == [
-        "eval_exit=none (1 of 2)",
-        "eval_exit=kl (2 of 2)",
-    ]
-    assert full.split() == ["eval_exit=none", "0.5", "6.00", "1.25"]
-    assert kl.split() == ["eval_exit=kl", "0.4375", "3.50", "0.75"]
-    assert drawn.endswith("exit_sweep.svg") and (tmp_path / "exit_sweep.png").is_file()
-    (line,) = captured.out.splitlines()
-    assert json.loads(line) == json.loads((tmp_path / "exit_sweep.json").read_text())
-    assert json.loads(line)["points"][0]["metrics"]["loss"] is None
-    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep"]) == 0
-    assert asked["rules"] == ()
-    assert eval_command.main([f"--output_dir={tmp_path}", "--exit_sweep=kle"]) == 1
-    assert "did you mean kl" in capsys.readouterr().err
-    assert eval_command.main(["--output_dir=x", "--exit_sweep", "--test_problem=y"]) == 2
 
 
 @pytest.fixture

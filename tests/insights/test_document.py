@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from tests.bin.tiny_runs import digits_run, save, stories_run
+from tests.bin.tiny_runs import digits_run, stories_run
 from tests.insights.documents import STORED, attention, best, numbers, texts
 from tests.serving.toy import untrained_run
 from ut_tf import registry
@@ -22,7 +22,6 @@ from ut_tf.errors import UserError
 from ut_tf.insights.encoding import encoded_attention
 from ut_tf.insights.exits import exit_steps
 from ut_tf.insights.observed import observe
-from ut_tf.layers.recurrence_details import GivenDepth
 from ut_tf.models.universal_transformer.exit_rules import StateDifference
 from ut_tf.problems.algorithmic.problem import Algorithmic
 
@@ -197,71 +196,6 @@ def test_a_language_model(tmp_path: Path) -> None:
     # What follows the end of a typed text is unknown.
     assert (example["target"], thought["answer"]) == (None, best(part)[-1])
     assert thought["correct"] is None
-
-
-@pytest.mark.slow
-def test_cells_of_a_board_are_answered_one_by_one(tmp_path: Path) -> None:
-    run = ut_tf.Run.create(
-        "sudoku_4x4",
-        "ut_sudoku4",
-        "hidden_size=8,filter_size=8,num_heads=2,num_steps=2",
-        output_dir=tmp_path / "run",
-        data_dir=tmp_path / "data",
-        tmp_dir=tmp_path / "tmp",
-    )
-    save(run, (100,))
-    puzzle = "1..4 .... ..3. 2..."
-    document = ut_tf.inspect_run(run, puzzle)
-    (example,) = document["examples"]
-    (part,) = example["thoughts"][0]["parts"]
-    assert (document["runs"][0]["kind"], part["label"]) == ("board", "board")
-    assert part["board"] == {"rows": 4, "columns": 4, "box_rows": 2, "box_columns": 2}
-    assert "".join(texts(part)) == puzzle.replace(" ", "")
-    assert {position["role"] for position in part["positions"]} == {"cell"}
-    codec = run.text_codec()
-    features = codec.encode(tf.constant([puzzle]))
-    logits, details, views = seen_by(ut_tf.load_model(run), features)
-    assert_part(part, details.encoder, views)
-    symbols = tf.argmax(logits, -1, output_type=tf.int32)[None]
-    assert best(part) == [text.decode() for text in codec.target_tokens(symbols)[0].numpy()]
-    assert codec.input_text(texts(part)) == puzzle
-
-
-@pytest.mark.slow
-def test_two_levels_are_shown_apart_with_residuals_and_q(tmp_path: Path) -> None:
-    run = ut_tf.Run.create(
-        "sudoku_4x4",
-        "ut_trm_sudoku4",
-        "hidden_size=8,filter_size=8,num_heads=2,memory_tokens=2,H_cycles=1,L_cycles=1,eval_num_steps=2",
-        output_dir=tmp_path / "run",
-        data_dir=tmp_path / "data",
-        tmp_dir=tmp_path / "tmp",
-    )
-    save(run, (100,))
-    puzzle = "1..4 .... ..3. 2..."
-    (example,) = ut_tf.inspect_run(run, puzzle)["examples"]
-    (part,) = example["thoughts"][0]["parts"]
-    model, features = ut_tf.load_model(run), run.text_codec().encode(tf.constant([puzzle]))
-    lows = []
-    for step in (1, 2):
-        given = {**features, "to_depth": GivenDepth(tf.constant(step))}
-        logits, details = model(given, return_details=True)
-        encoder = details.encoder
-        assert part["residual"][step - 1] == pytest.approx(
-            tf.reduce_mean(encoder.residuals).numpy(), rel=1e-3
-        )
-        symbols = tf.argmax(logits[0], -1, output_type=tf.int32)[None]
-        shown = run.text_codec().target_tokens(symbols)[0].numpy()
-        assert best(part, step - 1) == [text.decode() for text in shown]
-        lows.append(encoder.progress.carry.memory[0, 2:].numpy())
-    last = np.linalg.norm(lows[1] - lows[0], axis=-1)
-    close(part["low_state_change"][1], last / np.linalg.norm(lows[1], axis=-1))
-    moved = np.mean(last / np.linalg.norm(lows[0], axis=-1))
-    assert part["low_residual"][1] == pytest.approx(moved, rel=1e-3)
-    _, details = model(features, return_details=True)
-    close(part["q_halt"][1], tf.sigmoid(details.encoder.q_values[0, 0]))
-    assert part["exit_steps"]["q"] == [None] * 16  # At first Q is -5.
-    assert len(part["q_halt"]) == len(part["residual"]) == 2
 
 
 @pytest.mark.slow

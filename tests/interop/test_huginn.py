@@ -116,29 +116,6 @@ def _paths() -> dict[str, list[str]]:
     return paths
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("depths", [(1, 3), (2, 4, 5, 6)], ids=str)
-def test_cached_decoding_is_the_whole_prefix(depths: tuple[int, ...], tmp_path: Path) -> None:
-    huginn = load_huginn(WEIGHTS, _config(tmp_path, bos_token_id=5, eos_token_id=7))
-    model, order = huginn.model, huginn.symbols(np.arange(48))
-    ids = np.random.default_rng(0).integers(0, 48, [3, 6])
-    ids[:, 0] = 5
-    targets = huginn.symbols(np.roll(ids, -1, 1))
-    steps = [*huginn.states_and_logits(ids, np.zeros([3, 6, 32]), depths[-1])]
-    for number in depths:
-        expected = steps[number - 1].logits
-        model.decoder.halting_unit.eval_num_steps = number
-        whole = model({"targets": targets}).numpy()
-        assert _difference(whole[..., order], expected) < BOUNDS[4]
-        cache = model.start_decoding({"batch_size": tf.constant(3)}, tf.constant(6))
-        symbols = np.zeros(3, np.int32)
-        for position in range(6):
-            logits, cache = model.decode_step(tf.constant(symbols), tf.constant(position), cache)
-            # Both round, each in an order of its own.
-            assert _difference(logits, whole[:, position]) < 2 * BOUNDS[4]
-            symbols = targets[:, position]
-
-
 def test_what_a_configuration_cannot_ask_for(tmp_path: Path) -> None:
     for changes, what in (
         ({"n_embd": None}, "n_embd=None: expected a whole number from 1"),

@@ -114,23 +114,6 @@ def states(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.slow
-def test_a_model_with_the_same_weights_has_the_same_states() -> None:
-    network = Config(**SMALL, halting="basic", mix_layers_before=1)
-    layer = ut_tf.layers.UniversalTransformerEncoder(network, return_ponder_times=True)
-    spec = ut_tf.ProblemSpec("tokens", "class", 12, 2)
-    model = ut_tf.UniversalTransformer(network, spec)
-    inputs = np.array([[3, 4, 5, 0], [6, 7, 8, 9]], np.int32)
-    embedded, mask = model.input_embedding(inputs), inputs != 0
-    layer(embedded, mask=mask)
-    layer.stack.set_weights(model.encoder.get_weights())
-    encoded, times = layer(embedded, mask=mask)
-    logits, details = model({"inputs": inputs}, return_details=True)
-    np.testing.assert_array_equal(times, details.encoder.ponder_times)
-    last = np.stack([encoded[0, 2], encoded[1, 3]])
-    np.testing.assert_allclose(model.classifier(last), logits, atol=1e-5)
-
-
 def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
     with pytest.raises(UserError, match="steps_per_position"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, steps_per_position=0.5))

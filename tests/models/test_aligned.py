@@ -77,11 +77,6 @@ def test_every_model_answers_at_every_position(kind: Any, changes: dict[str, Any
         model.generate({"inputs": INPUTS})
 
 
-def seeded(**changes: Any) -> Any:
-    """A Universal Transformer, the same for the same sizes."""
-    return random_model(spec=ALIGNED, first_seed=0, **changes)
-
-
 def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
     facts = ProblemSpec("facts", "aligned", VOCAB, 5, max_words=3)
     with pytest.raises(UserError, match="answers at symbols of tokens, not of facts"):
@@ -90,33 +85,6 @@ def test_what_has_no_symbols_to_answer_at_is_refused() -> None:
         random_model(spec=ProblemSpec("none", "aligned", 0, 5))
     with pytest.raises(UserError, match="answers questions on facts"):
         random_model(MemN2N, spec=ALIGNED)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "threshold", "start"),
-    [
-        ("kl", 0.03, True),
-        ("argmax_stable", 2.0, False),
-    ],
-)
-def test_positions_exit_by_their_own_logits(rule: str, threshold: float, start: bool) -> None:
-    dense, compact = (
-        seeded(
-            eval_exit=rule,
-            eval_exit_threshold=threshold,
-            eval_num_steps=6,
-            input_start_symbol=start,
-            halting_compute=compute,
-        )
-        for compute in ("dense", "compact")
-    )
-    expected, every = dense({"inputs": INPUTS}, return_details=True)
-    logits, running = compact({"inputs": INPUTS}, return_details=True)
-    assert_close(logits[COUNTED], expected[COUNTED], 1e-5)
-    assert_close(running.encoder.ponder_times, every.encoder.ponder_times, 0)
-    times = np.asarray(running.encoder.ponder_times)[:, int(start) :][COUNTED]
-    assert len(np.unique(times)) > 1
 
 
 @pytest.mark.slow

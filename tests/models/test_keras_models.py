@@ -22,8 +22,7 @@ import pytest
 import tensorflow as tf
 
 import ut_tf
-from ut_tf import keras_classes, registry
-from ut_tf.config.families import config_class
+from ut_tf import keras_classes
 from ut_tf.data import unpacking
 from ut_tf.errors import UserError
 from ut_tf.models.transformer.config import TransformerConfig
@@ -117,42 +116,6 @@ def test_import_ut_tf_alone_imports_neither_keras_nor_tensorflow() -> None:
     subprocess.run(
         [sys.executable, "-c", program], cwd=Path(ut_tf.__file__).parent.parent, check=True
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "network", "spec", "features"),
-    [
-        ("universal_transformer", TRANSFORMER, LANGUAGE, {"targets": ids(6, 4)}),
-        (
-            "lstm",
-            {"hidden_size": 8, "dropout": 0.0, "num_layers": 1},
-            SEQUENCES,
-            {"inputs": ids(6, 5), "targets": ids(6, 4)},
-        ),
-        ("memn2n", {"hidden_size": 8, "num_steps": 2}, QUESTIONS, {"inputs": ids(6, 5, 4)}),
-    ],
-)
-def test_a_model_is_exported_and_reloaded(
-    name: str, network: Any, spec: ProblemSpec, features: Any, tmp_path: Path
-) -> None:
-    model = registry.models.get(name)(config_class(name)(**network), spec)
-    check_export(model, features, tmp_path)
-
-
-def check_export(model: Any, features: dict[str, np.ndarray], folder: Path) -> None:
-    """Exports without a signature, and checks the logits of batches of two sizes and lengths."""
-    model.export(folder, verbose=False)
-    longer = {key: np.concatenate([value, value[:, 1:]], 1)[:3] for key, value in features.items()}
-    loaded = tf.saved_model.load(folder)
-    layer = keras.layers.TFSMLayer(folder, call_endpoint="serve")
-    for batch in (features, longer):
-        expected = model(batch).numpy()
-        (named,) = loaded.signatures["serving_default"](
-            **{key: tf.constant(value) for key, value in batch.items()}
-        ).values()
-        for found in (loaded.serve(batch), layer(batch), named):
-            np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -113,18 +113,6 @@ def test_a_classifier_reads_the_last_symbol_when_exported(tmp_path: Path) -> Non
     assert "row 1 of the inputs holds the id 12," in str(marked_in(error.value))
 
 
-@pytest.mark.slow
-def test_training_takes_padding_anywhere_for_padding_at_the_end() -> None:
-    losses = []
-    for ids in (FRONT, BEHIND):
-        model = halting_model(halting="none")
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss, run_eagerly=True)
-        history = model.fit({"inputs": ids}, np.array([0, 1, 2]), epochs=1, verbose=0)
-        losses.append(history.history["loss"])
-    np.testing.assert_allclose(*losses, rtol=1e-5)
-
-
 def test_details_and_views_stand_where_the_symbols_stood() -> None:
     model = halting_model(ALIGNED, input_start_symbol=True)
     views: list[Any] = []

@@ -17,7 +17,7 @@ from ut_tf.search.config import DecodeConfig
 from ut_tf.search.sampling import draw, uniform_draws
 from ut_tf.search.scoring import log_probabilities
 from ut_tf.search.stepper import make_stepper
-from ut_tf.search.strategies import Decoded, decode, decoder_features, greedy_decode
+from ut_tf.search.strategies import Decoded, decode, decoder_features
 from ut_tf.search.strategy import Seeds
 
 # A likely end at once, and a longer output that the length penalty prefers.
@@ -287,13 +287,3 @@ def test_temperature_top_k_and_top_p() -> None:
     assert_close(shares(top_p=0.01), [0, 1, 0, 0], 1e-6)
     squares = np.array([0.05, 0.5, 0.15, 0.3]) ** 2
     assert_close(shares(temperature=0.5), squares / squares.sum(), 0.01)
-
-
-@pytest.mark.slow
-def test_models_generate() -> None:
-    model = random_model()
-    symbols, scores = model.generate({"inputs": INPUTS}, beam_size=2, n_best=2, max_length=3)
-    assert symbols.shape[:2] == (3, 2) and symbols.shape[2] <= 3 and (np.diff(scores) <= 0).all()
-    greedy = model.generate({"inputs": INPUTS}, beam_size=1, max_length=3)
-    padded = greedy_decode(model, {"inputs": INPUTS}, 3)
-    assert unpadded(greedy.symbols[:, 0]) == unpadded(padded) and padded.shape == (3, 3)

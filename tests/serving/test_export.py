@@ -404,28 +404,6 @@ def test_a_process_without_this_package_answers_the_same(beam, tmp_path):
     assert done.stdout.strip() == str([[text.decode() for text in row] for row in outputs])
 
 
-@pytest.mark.slow
-def test_smaller_forms_answer_nearly_the_same(questions, tmp_path):
-    texts = {"story": ["abc", "j", "aaaaaaaa", "cc", "hij"], "question": ["d", "b", "hhh", "a", ""]}
-    folders = {"float32": questions.folder}
-    for name, options in {"bfloat16": {"dtype": "bfloat16"}, "int8": {"quantize": "int8"}}.items():
-        folders[name] = export_run(
-            questions.run, tmp_path / name, signatures=["classify"], **options
-        )
-    answers = {
-        name: toy.Loaded(folder).ask("classify", **texts)["probabilities"]
-        for name, folder in folders.items()
-    }
-    sizes = {
-        name: (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
-        for name, folder in folders.items()
-    }
-    for name in ("bfloat16", "int8"):
-        assert 1e-5 < np.abs(answers[name] - answers["float32"]).max() < 0.03
-    assert sizes["bfloat16"] < 0.65 * sizes["float32"]
-    assert sizes["int8"] < 0.45 * sizes["float32"]
-
-
 def prediction_log() -> Any:
     """Returns the class of tensorflow.serving.PredictionLog, from the part of its definition that
     warm-up needs.

@@ -19,7 +19,7 @@ from tests.bin.stub_runs import evaluate, stub_run
 from tests.tables.finished_runs import finished_run
 from tests.tables.report_rows import at_400, ours
 from ut_tf.bin import report
-from ut_tf.metrics.sums import Group, group_title
+from ut_tf.metrics.sums import Group
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.tables.evaluation_table import figure, metrics_table
 from ut_tf.tables.layout_files import paper_tables
@@ -269,20 +269,6 @@ def test_kept_results_have_no_element_of_a_name(tmp_path):
 )
 def test_a_figure_has_the_digits_that_its_interval_supports(value, interval, expected):
     assert figure(value, interval) == expected
-
-
-@pytest.mark.parametrize(
-    ("feature", "value", "title"),
-    [
-        ("supporting_facts", "1", "1 supporting fact"),
-        ("blanks", "9", "9 blanks"),
-        ("task", "3", "task 3"),
-        ("class", "1", "class 1"),
-        ("class", "good", "class good"),
-    ],
-)
-def test_groups_have_titles(feature, value, title):
-    assert group_title(feature, value) == title
 
 
 STORY_METRICS = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +13,11 @@ from hypothesis import strategies as st
 
 from tests.search.models import random_model
 from tests.training.test_deep_supervision import ALIGNED, NO_DROPOUT, PARTS, made
-from tests.training.toy import Killed, kill, losses, mirrored, saved_weights, stop_at
 from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore, read_state
 from ut_tf.training.row_queue import demand, empty, serve
-from ut_tf.training.step import TrainingStep
-from ut_tf.training.trainer import train
 
 
 def data(examples: int, batch: int) -> Iterator[dict[str, Any]]:
@@ -128,30 +123,6 @@ def test_a_curriculum_is_refused() -> None:
         made(model, replacement="queue", curriculum="length")
 
 
-class Ledger:
-    """The examples that begin in each update, and those that wait after it."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.began: dict[int, list[bytes]] = {}
-        self.waits: dict[int, list[bytes]] = {}
-        original = TrainingStep.update
-
-        def update(step: TrainingStep, *arguments: Any) -> Any:
-            report, carry = original(step, *arguments)
-            number = int(tf.convert_to_tensor(step._optimizer.iterations))
-            self.began[number], self.waits[number] = [], []
-            for part in carry:
-                place = tf.nest.map_structure(step._workers.stacked, part)
-                is_new = (place["steps"] == 1) & (place["weight"] > 0)
-                self.began[number] += [row.tobytes() for row in place["inputs"][is_new]]
-                queue = place["queue"]
-                rows = queue["inputs"][queue["weight"] > 0]
-                self.waits[number] += [row.tobytes() for row in rows]
-            return report, carry
-
-        monkeypatch.setattr(TrainingStep, "update", update)
-
-
 def drawn(run: Run, replicas: int) -> list[bytes]:
     """The examples of the batches before the position of the last checkpoint."""
     directory = CheckpointStore(run.output_dir).newest_intact()
@@ -168,49 +139,3 @@ def drawn(run: Run, replicas: int) -> list[bytes]:
             kept = batch["inputs"].numpy()[batch["weight"].numpy() > 0]
             rows += [row.tobytes() for row in kept]
     return rows
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("replicas", "accumulate"), [(1, 1), (1, 2), (2, 1)])
-def test_each_example_is_served_once_in_a_pass_with_kills_and_resumes(
-    replicas: int, accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = "hidden_size=16,filter_size=24,num_heads=2,H_cycles=1,L_cycles=1,memory_tokens=1"
-    deep = "replacement=queue,replace_by=random,replace_after=2,supervision_steps=3"
-    more = f"batch_size=6,accumulate_steps={accumulate},eval_num_steps=1,eval_frequency=8"
-    strategy = mirrored(replicas) if replicas > 1 else None
-
-    def run(name: str) -> Run:
-        return Run.create(
-            "sudoku_4x4",
-            "ut_trm_sudoku4",
-            f"{sizes},{deep},{more}",
-            problem_args={"train_puzzles": 29, "validation_puzzles": 2, "test_puzzles": 2},
-            output_dir=str(tmp_path / name),
-            data_dir=str(tmp_path / "data"),
-            tmp_dir=str(tmp_path / "tmp"),
-        )
-
-    whole, broken, updates = run("whole"), run("broken"), 16
-    with monkeypatch.context() as patch:
-        ledger = Ledger(patch)
-        train(whole, updates, strategy=strategy, log_frequency=1)
-    with monkeypatch.context() as patch:
-        second = Ledger(patch)
-        for step in (11, 5):
-            with monkeypatch.context() as inner:
-                stop_at(inner, step, kill)
-                with pytest.raises(Killed):
-                    train(broken, updates, strategy=strategy, log_frequency=1)
-        train(broken, updates, strategy=strategy, log_frequency=1)
-    assert losses(whole) == losses(broken) and len(losses(whole)) == updates
-    for one, other in zip(*map(saved_weights, (whole, broken)), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert ledger.began == second.began and ledger.waits == second.waits
-    served = [row for number in range(1, updates + 1) for row in ledger.began[number]]
-    examples = drawn(whole, replicas)
-    assert Counter(served) + Counter(ledger.waits[updates]) == Counter(examples)
-    assert len(served) > 29
-    if replicas == accumulate == 1:
-        # In the order of the data, whichever halts first.
-        assert served == examples[: len(served)]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import random
 import subprocess
 import sys
-from collections import Counter, defaultdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -17,16 +13,12 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.data.test_pipeline import DATA_DIR, EXAMPLES, Ramps
 from tests.eager import eager_functions
 from tests.training.toy import mirrored, run_steps, toy_run
-from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import train_batches
 from ut_tf.errors import marked_in
 from ut_tf.factories import make_hparams
 from ut_tf.metrics import losses
 from ut_tf.problem_spec import ProblemSpec
-from ut_tf.training.batches import Position, TrainingBatches
 from ut_tf.training.distribution import Workers
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.plan import BatchShape, RandomTraining
@@ -226,33 +218,6 @@ def numbers(batch: dict[str, Any]) -> list[int]:
     """The numbers of the real examples."""
     pairs = zip(batch["number"].numpy().ravel(), batch["weight"].numpy().ravel(), strict=True)
     return [int(number) for number, weight in pairs if weight]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_each_example_is_used_once_per_epoch_over_kills(num_workers: int) -> None:
-    training = TrainingConfig(batch_size=EXAMPLES * 6, max_length=40)
-    strategy = SimpleNamespace(num_replicas_in_sync=num_workers)
-    make = functools.partial(train_batches, Ramps(), DATA_DIR, training, num_workers, 3)
-    generator = random.Random(4)
-    ledger: dict[int, Counter[int]] = defaultdict(Counter)
-    saved = Position()
-    while saved.epoch < 2:
-        workers = [
-            TrainingBatches(make, Workers(strategy, num_workers, index), saved)
-            for index in range(num_workers)
-        ]
-        # What is used after the last checkpoint is lost with the process, and used again.
-        for is_saved in [True] * generator.randint(6, 11) + [False] * generator.randint(0, 2):
-            batches = [worker.next() for worker in workers]
-            assert len({worker.position for worker in workers}) == 1
-            if is_saved:
-                saved = workers[0].position
-                for batch in batches:
-                    ledger[saved.epoch].update(numbers(batch))
-        for worker in workers:
-            worker.close()
-    assert all(ledger[epoch] == Counter(range(EXAMPLES)) for epoch in range(2))
 
 
 SCRIPT = Path(__file__).with_name("peak_memory.py")

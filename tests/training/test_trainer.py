@@ -23,7 +23,6 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.evaluator import Evaluator
 from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
-from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
 from ut_tf.storage.processes import minutes_until, read_processes
 from ut_tf.training.batches import Position, TrainingBatches
@@ -260,27 +259,6 @@ def test_damage_costs_only_the_way_from_the_checkpoint_before(
     assert minutes_until(read_processes(copied.output_dir), 6) is None
     for one, other in zip(saved_weights(whole), saved_weights(copied), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("eager")
-def test_a_full_disk_stops_with_the_checkpoint_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = toy_run(tmp_path, eval_frequency=1, train_steps=2)
-    original = checkpoints._manifest
-
-    def manifest(folder: Path) -> dict[str, Any]:
-        if "00000002" in folder.name:
-            raise OSError(28, "No space left on device")
-        return original(folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "_manifest", manifest)
-        with pytest.raises(UserError, match=r"the disk is full: about 0\.1 MB are needed"):
-            train(run)
-    assert CheckpointStore(tmp_path).steps() == [1]
-    assert train(run).step == 2
 
 
 @pytest.mark.usefixtures("eager")

@@ -21,7 +21,6 @@ from ut_tf.models.memory_transformer.memory import BottleneckStack, MemoryStack,
 from ut_tf.models.memory_transformer.model import MemBottleneckTransformer, MemTransformer
 from ut_tf.models.memory_transformer.parts import make_bottleneck_stack, make_memory_stack
 from ut_tf.models.parts_from_config import make_layer_stack
-from ut_tf.models.transformer.model import Transformer
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.problem_spec import ProblemSpec
@@ -188,24 +187,6 @@ def test_details_are_of_the_symbols(kind: Any) -> None:
     assert (
         float(tf.reduce_max(details.decoder.memory_attention_weights[:, 0, :, :, 3 + 4 :])) == 0.0
     )
-
-
-def test_symbols_of_a_language_model_see_memory_and_earlier_symbols() -> None:
-    model, plain = (
-        random_model(MemTransformer, LANGUAGE, **SMALL),
-        random_model(Transformer, LANGUAGE, **PLAIN),
-    )
-    targets = np.random.default_rng(0).integers(2, 9, [1, 6]).astype(np.int32)
-    changed = targets.copy()
-    changed[0, 3] = (changed[0, 3] - 1) % 7 + 2
-    before, after = (model({"targets": t}).numpy() for t in (targets, changed))
-    assert before.shape == plain({"targets": targets}).shape
-    np.testing.assert_array_equal(before[:, :4], after[:, :4])
-    assert np.abs(before[:, 4:] - after[:, 4:]).max() > 1e-4
-    weights = model({"targets": targets}, return_attention=True)[1].decoder.attention_weights
-    assert (weights[:, :, :, 3:, :3].numpy() > 0).all() and float(
-        tf.reduce_max(weights[:, :, :, :3, 3:])
-    ) == 0.0
 
 
 def test_a_bottleneck_is_no_language_model() -> None:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import FACTS, INPUTS, LANGUAGE, SPEC, VOCAB, random_model
+from tests.search.models import INPUTS, LANGUAGE, SPEC, random_model
 from ut_tf.errors import UserError
 from ut_tf.models.neural_gpu.convolutional_gru import ConvolutionalGRU
 from ut_tf.models.neural_gpu.extended import ExtendedNeuralGPU
@@ -72,41 +72,6 @@ def test_beyond_the_image_nothing_is_known() -> None:
     # Of equally probable symbols the first that may be written is the end.
     written = decode(model, {"inputs": INPUTS}, DecodeConfig(beam_size=1)).symbols.numpy()
     assert written.shape[2] <= 7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (NeuralGPU, {"sampling": True, "n_best": 2}),
-        (ExtendedNeuralGPU, {"beam_size": 2, "n_best": 2}),
-    ],
-    ids=str,
-)
-@pytest.mark.usefixtures("eager")
-def test_what_is_kept_gives_the_same_outputs_as_the_whole_prefix(
-    kind: Any, options: dict[str, Any]
-) -> None:
-    model = small(kind, relaxed_sets=2)
-    config = DecodeConfig(**options, max_length=2)
-    kept, whole = (
-        decode(model, {"inputs": INPUTS}, config, incremental=how) for how in (True, False)
-    )
-    np.testing.assert_array_equal(kept.symbols, whole.symbols)
-    assert_close(kept.scores, whole.scores, 1e-4)
-
-
-@pytest.mark.slow
-@BOTH
-def test_facts_classes_and_words(kind: Any) -> None:
-    facts = np.tile(INPUTS[:, :, None], [1, 1, 2])
-    assert small(kind, ProblemSpec("facts", "class", VOCAB, 4, max_words=3))(
-        {"inputs": facts}
-    ).shape == (3, 4)
-    assert small(kind, FACTS)({"inputs": facts, "targets": TARGETS}).shape == (3, 5, VOCAB)
-    words = small(kind, ProblemSpec("tokens", "word", VOCAB, VOCAB, shared_vocab=True))
-    alone = words({"inputs": INPUTS[1:2, :3]})
-    assert_close(words({"inputs": INPUTS})[1:2], alone, 1e-5)
 
 
 @BOTH

@@ -21,9 +21,7 @@ from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.models.parts_from_config import make_part
 from ut_tf.models.transformer.config import TransformerConfig
 from ut_tf.models.transformer.model import Transformer
-from ut_tf.models.universal_transformer.conditional import ConditionalUniversalTransformer
 from ut_tf.models.universal_transformer.config import (
-    ConditionalUniversalTransformerConfig,
     UniversalTransformerConfig,
 )
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
@@ -238,33 +236,6 @@ def test_each_part_adds_the_positions_and_only_the_last_one_has_a_norm() -> None
     ]
     assert details.attention_weights.shape == (4, 2, 2, 4, 4)
     assert float(details.ponder_times[0, 0]) == 2.0
-
-
-@pytest.mark.slow
-def test_a_conditional_model_has_a_transition_for_each_step_and_one_attention() -> None:
-    network = ConditionalUniversalTransformerConfig(**SMALL_MODEL, num_steps=3)
-    shared, own = (
-        UniversalTransformer(network, SEQUENCES),
-        ConditionalUniversalTransformer(network, SEQUENCES),
-    )
-    transition = 2 * 8 * 16 + 8 + 16
-    assert own.count_params() - shared.count_params() == 2 * 2 * transition
-    for theirs, ours in ((shared.encoder, own.encoder), (shared.decoder, own.decoder)):
-        for name in (
-            "self_attention",
-            "memory_attention",
-            "self_attention_norm",
-            "memory_attention_norm",
-            "transition_norm",
-        ):
-            if hasattr(theirs.block, name) and getattr(theirs.block, name) is not None:
-                getattr(ours.block, name).set_weights(getattr(theirs.block, name).get_weights())
-        for part in ours.block.transition.transitions:
-            part.set_weights(theirs.block.transition.get_weights())
-    own.target_embedding.set_weights(shared.target_embedding.get_weights())
-    assert_close(own(FEATURES), shared(FEATURES), 1e-5)
-    own.encoder.block.transition.transition_2.outer.bias.assign(tf.range(8.0))
-    assert np.abs(own(FEATURES) - shared(FEATURES)).max() > 1e-4
 
 
 @pytest.mark.parametrize(

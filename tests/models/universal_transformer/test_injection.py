@@ -91,34 +91,6 @@ def test_zero_inputs_are_no_injection() -> None:
     np.testing.assert_array_equal(added(zeros)[0], plain(zeros)[0])
 
 
-@pytest.mark.parametrize(
-    ("injection", "norm"),
-    [
-        ("add", "pre"),
-        *(pytest.param(one, "post", marks=pytest.mark.slow) for one in ("concat", "diagonal")),
-    ],
-)
-def test_skipping_halted_positions_changes_nothing(injection: str, norm: str) -> None:
-    options = {"halting": "basic", "input_injection": injection, "initial_state": "learned"}
-    layers = {
-        compute: recurrence(**options, norm=norm, halting_compute=compute)
-        for compute in ("dense", "compact")
-    }
-    weights = [
-        w + 0.2 * np.random.default_rng(0).normal(size=w.shape)
-        for w in layers["dense"].get_weights()
-    ]
-    mask = tf.constant([[1.0] * 5, [1, 1, 1, 0, 0]])
-    results = {}
-    for name, layer in layers.items():
-        layer.set_weights(weights)
-        results[name] = layer(INPUTS, symbol_mask=mask)
-    assert_close(results["compact"][0], results["dense"][0], 1e-5)
-    times = results["dense"][1].ponder_times
-    np.testing.assert_array_equal(results["compact"][1].ponder_times, times)
-    assert len(np.unique(times)) > 1
-
-
 @pytest.mark.parametrize("state", ["zeros", "learned", "fixed"])
 def test_other_states_than_the_inputs_begin_alike_everywhere(state: str) -> None:
     layer = recurrence(input_injection="add", initial_state=state)

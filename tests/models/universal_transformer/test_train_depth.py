@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.close import assert_close
-from tests.search.models import LANGUAGE, SPEC, assert_steps_give_whole_logits, random_model
+from tests.search.models import random_model
 from tests.training.toy import mirrored, run_steps, toy_run
 from ut_tf import registry
 from ut_tf.errors import UserError
@@ -330,24 +330,6 @@ def test_noise_in_training_is_that_of_the_update() -> None:
     for place, one in enumerate(results):
         for other in results[:place]:
             assert float(tf.reduce_max(tf.abs(one - other))) > 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spec", "changes"),
-    [
-        (SPEC, {"halting": "basic", "act_max_steps": 3}),
-        (LANGUAGE, {"mix_layers_before": 1}),
-    ],
-)
-def test_drawn_states_are_decoded_with_a_cache(spec: ProblemSpec, changes: dict[str, Any]) -> None:
-    model = random_model(**{**NOISE, "spec": spec}, **changes, eval_noise_seed=3)
-    assert model.supports_incremental_decoding
-    assert_steps_give_whole_logits(model, 3)
-    # Otherwise any state would do.
-    other = random_model(**{**NOISE, "spec": spec}, **changes, eval_noise_seed=4)
-    features = {"inputs": IDS, "targets": IDS}
-    assert float(tf.reduce_max(tf.abs(model(features) - other(features)))) > 1e-2
 
 
 def _begins_with(first: int, features: Any, answers: Any) -> Any:

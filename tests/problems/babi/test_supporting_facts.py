@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ut_tf import registry
-from ut_tf.config.training import TrainingConfig
-from ut_tf.data.pipeline import train_batches
 from ut_tf.problems.babi.simulator.supporting_facts import (
     DROPS,
     MOVES,
     PEOPLE,
-    ROOMS,
     TAKES,
     simulate,
 )
@@ -89,24 +83,3 @@ def test_files_are_in_babis_format_and_decided_by_the_seed() -> None:
     assert all(len(story.sentences) == 8 and story.positions[-1] == 8 for story in stories)
     assert lines == list(simulate("1", 2, 10, 8, 3))
     assert lines != list(simulate("2", 2, 10, 8, 3))
-
-
-@pytest.mark.slow
-def test_prepared_through_the_same_way_as_babi(tmp_path: Path) -> None:
-    problem = registry.problems.get("babi_sim")(**TINY)
-    problem.prepare(tmp_path / "data", tmp_path / "none")
-    data_dir = tmp_path / "data"
-    counts = {
-        split: [int(example["task"]) for example in problem.dataset(split, data_dir)]
-        for split in problem.splits
-    }
-    assert {task: counts["train"].count(task) for task in (1, 2, 3)} == {1: 36, 2: 36, 3: 36}
-    assert counts["validation"] == [1] * 4 + [2] * 4 + [3] * 4
-    assert counts["test"] == [1] * 9 + [2] * 9 + [3] * 9
-    assert problem.spec(data_dir).target_vocab_size == len(ROOMS)
-    assert problem.evaluation_sets()[0].group_by == "task"
-    batches = train_batches(
-        problem, data_dir, TrainingConfig(batch_size=8, batch_unit="examples"), 1, seed=0, epoch=0
-    )
-    assert sum(float(batch["weight"].numpy().sum()) for batch in batches) == 3 * 36
-    assert all(example["inputs"].shape[0] <= 7 for example in problem.dataset("train", data_dir))

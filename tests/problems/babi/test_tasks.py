@@ -165,32 +165,6 @@ def test_prepared_through_the_same_way_as_the_archive(tmp_path: Path) -> None:
     assert problem.max_facts == 70
 
 
-@pytest.mark.slow
-def test_one_task_as_facts_or_tokens_and_longer(tmp_path: Path) -> None:
-    problem = registry.problems.get("babi_sim_task3")
-    assert problem(max_facts=9).max_facts == 9
-    assert problem().max_facts == 130
-    assert problem(story_length=150, distractors=30).max_facts == 180
-    assert problem(distractors=100).max_facts == 230
-    arguments = {
-        "train_questions": 20,
-        "test_questions": 5,
-        "story_length": 30,
-        "questions_per_story": 1,
-        "distractors": 10,
-    }
-    problem(**arguments).prepare(tmp_path, tmp_path)
-    facts = list(problem(**arguments).dataset("test", tmp_path))
-    assert [example["inputs"].shape[0] for example in facts] == [41] * 5
-    assert {int(example["task"]) for example in facts} == {3}
-    tokens = list(problem(**arguments, form="tokens").dataset("test", tmp_path))
-    assert [int(example["targets"]) for example in tokens] == [
-        int(example["targets"]) for example in facts
-    ]
-    assert not problem(**arguments, seed=1)._folder(tmp_path).is_complete()
-    assert "babi_sim_task20" in registry.problems.names()
-
-
 # Of the first 300 questions of each task. Results in results/babi.jsonl were trained or judged on
 # these stories, whose words, forms, answers and distances were compared with the official files'.
 # A new digest needs that comparison again: a test of it would say what these say.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from pathlib import Path
 
@@ -12,9 +11,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ut_tf
-from ut_tf.bin import decoder, exporter, trainer
-from ut_tf.bin import eval as eval_command
 from ut_tf.data.text.codec import TextCodec
 from ut_tf.data.text.subwords import train_subwords
 from ut_tf.errors import UserError
@@ -75,50 +71,6 @@ def test_what_is_wrong_with_a_file_is_told(content: bytes, message: str, tmp_pat
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(UserError, match=message):
         LmFiles(str(tmp_path / "text.txt")).prepare(tmp_path / "data", tmp_path)
-
-
-@pytest.mark.slow
-def test_from_training_to_scores_of_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    problem_of(tmp_path)
-    run = f"--output_dir={tmp_path}/run"
-    small = "hidden_size=16,filter_size=16,num_heads=2,num_steps=1,dropout=0.0"
-    assert (
-        trainer.main(
-            [
-                "--problem=lm_files",
-                "--hparams_set=ut_lm",
-                f"--hparams={small},vocab_size=300,learning_rate=0.01,warmup_steps=10,train_steps=40,"
-                # An epoch of one batch would cost more than its update.
-                "batch_size=256",
-                *("--problem_args=window=32", f"--source_files={tmp_path}/text.txt"),
-                *(f"--data_dir={tmp_path}/data", run),
-            ]
-        )
-        == 0
-    )
-    capsys.readouterr()
-    assert eval_command.main([run]) == 0
-    metrics = json.loads(capsys.readouterr().out)
-    assert metrics["perplexity"] == pytest.approx(np.exp(metrics["loss"]), rel=1e-4)
-    assert metrics["perplexity"] < 100
-    (tmp_path / "lines.txt").write_text("line 3 of words\nwords line of 3\n")
-    scores = tmp_path / "scores"
-    score = [run, f"--score_file={tmp_path}/lines.txt", f"--decode_to_file={scores}"]
-    assert decoder.main(score) == 0
-    plausible, shuffled = map(float, scores.read_text().split())
-    assert plausible > shuffled
-    export = [run, f"--export_dir={tmp_path}/exported", "--signatures=score", "--nowarmup"]
-    assert exporter.main(export) == 0
-    served = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["score"]
-    answer = served(targets=tf.constant(["line 3 of words"]))
-    np.testing.assert_allclose(answer["log_probabilities"], [plausible], atol=1e-3)
-    trained = ut_tf.Run.load(tmp_path / "run")
-    example, window = ut_tf.inspect_run(trained, "line 3 of words", examples=1)["examples"]
-    # What follows the end of a typed text is unknown.
-    assert (example["target"], window["thoughts"][0]["correct"] is None) == (None, False)
-    assert 0 < len(window["thoughts"][0]["parts"][0]["positions"]) <= 32
 
 
 @pytest.fixture
