@@ -98,13 +98,11 @@ def _translate(
     """Writes the translation of each sentence to a file as soon as it is there, and returns them
     all.
     """
-    from ut_tf.storage.disk_errors import readable_disk_errors
+    from ut_tf.storage.disk_errors import disk_errors
 
     speed = Speed(COMMAND, len(sources))
     written = []
-    with readable_disk_errors(
-        path, advice="name another --translation, or change the permissions there"
-    ):
+    with disk_errors(path, advice="name another --translation, or change the permissions there"):
         path.parent.mkdir(parents=True, exist_ok=True)
         # In a folder of others, a link may lead out of it; what was named may be any.
         with path.open("wb") if is_named else open_to_write(path) as file:

@@ -33,7 +33,7 @@ from ut_tf.serving.signatures import Servable
 from ut_tf.serving.versions import SUMMARY_FILE, new_version, put_in_place
 from ut_tf.serving.warmup import FILE as WARMUP_FILE
 from ut_tf.serving.weights import StoredWeights
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 
 GREEDY = DecodeConfig(beam_size=1, extra_length=6)
 SAMPLING = DecodeConfig(sampling=True, extra_length=6)
@@ -320,7 +320,7 @@ def test_of_two_exports_of_one_version_the_second_is_told(tmp_path):
         (tmp_path / name / "saved_model.pb").write_text(name)
     with (
         pytest.raises(UserError, match=r"3 exists meanwhile: .*`version`"),
-        readable_disk_errors(tmp_path),
+        disk_errors(tmp_path),
     ):
         put_in_place(tmp_path / "mine", tmp_path / "3")
     assert (tmp_path / "3" / "saved_model.pb").read_text() == "3"

@@ -26,7 +26,7 @@ from ut_tf.storage.checkpoints import (
     restore,
     stored_numbers,
 )
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.find_checkpoint import find_checkpoint, read_checkpoint
 from ut_tf.storage.layout import step_of
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
         told = rf"^{path} cannot be written \({reason}\): name another --flag\.$"
         with (
             pytest.raises(UserError, match=told),
-            readable_disk_errors(path, advice="name another --flag"),
+            disk_errors(path, advice="name another --flag"),
         ):
             path.write_text("x")
 
@@ -180,17 +180,17 @@ def test_what_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_errors_of_other_files_and_of_pipes_pass(tmp_path: Path, error: OSError) -> None:
-    with pytest.raises(type(error)), readable_disk_errors(tmp_path / "run"):
+    with pytest.raises(type(error)), disk_errors(tmp_path / "run"):
         raise error
 
 
 def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(UserError, match="training goes on"), readable_disk_errors(tmp_path):
+    with pytest.raises(UserError, match="training goes on"), disk_errors(tmp_path):
         raise full
     with (
         pytest.raises(UserError, match=r"disk is full.*give the same command again\.$"),
-        readable_disk_errors(tmp_path, advice="do"),
+        disk_errors(tmp_path, advice="do"),
     ):
         raise full
 
@@ -203,7 +203,7 @@ def test_only_training_goes_on_after_a_full_disk(tmp_path: Path) -> None:
     ],
 )
 def test_a_limit_of_file_sizes_is_told(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(UserError, match="ulimit -f permits"), readable_disk_errors(tmp_path):
+    with pytest.raises(UserError, match="ulimit -f permits"), disk_errors(tmp_path):
         raise error
 
 

@@ -34,7 +34,7 @@ from ut_tf.problems.reasoning.sudoku import Sudoku
 from ut_tf.run import Run
 from ut_tf.run_weights import load_model
 from ut_tf.storage.checkpoints import find_fault, restore
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.files import MOST_JSON_BYTES, read_bounded
 from ut_tf.storage.model_folder import copy_vocabulary
 
@@ -122,7 +122,7 @@ def test_a_small_file_takes_little_memory_and_a_large_one_is_no_full_disk(tmp_pa
         assert tracemalloc.get_traced_memory()[1] < 10**6
     finally:
         tracemalloc.stop()
-    with pytest.raises(UserError, match="has 1,000 bytes") as caught, readable_disk_errors(path):
+    with pytest.raises(UserError, match="has 1,000 bytes") as caught, disk_errors(path):
         read_bounded(path, 10)
     assert "ulimit" not in str(caught.value)
 

@@ -28,7 +28,7 @@ from ut_tf.run import Run
 from ut_tf.run_weights import restore_weights
 from ut_tf.search.config import DecodeConfig
 from ut_tf.storage.checkpoints import CheckpointGone
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.files import open_to_append
 from ut_tf.storage.json_lines import objects, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, SCORES_FILE
@@ -106,7 +106,7 @@ def score_checkpoints(
         measured = corpus_scores(written, texts.references, VARIANTS, tokenize)
         scores = {name: score.value for name, score in measured.items()}
         with (
-            readable_disk_errors(path, advice=_ADVICE),
+            disk_errors(path, advice=_ADVICE),
             open_to_append(path) as file,
         ):
             file.write((json.dumps({"step": step, **key, **scores}) + "\n").encode())

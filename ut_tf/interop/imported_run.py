@@ -24,7 +24,7 @@ from ut_tf.interop.tensor2tensor_hparams import assignments
 from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.training.optimizer import Optimizer, make_optimizer
 from ut_tf.training.state_values import TrainingState
 from ut_tf.training.train_state import TrainState
@@ -124,7 +124,7 @@ def check_is_new(output_dir: str | Path) -> None:
 def with_data(plan: Run) -> Run:
     """Returns the run with its problem's data prepared."""
     for folder in (plan.data_dir, plan.tmp_dir):
-        with readable_disk_errors(folder):
+        with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
     return plan.prepare()
 

@@ -34,7 +34,7 @@ from ut_tf.serving.slots import START, STEP
 from ut_tf.serving.versions import ADVICE, SUMMARY_FILE, new_version, written_version
 from ut_tf.serving.warmup import Request, write_warmup
 from ut_tf.serving.weights import StoredForm, StoredWeights
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 
 # Operations that call back into the Python process that traced them: no other process can run them.
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
@@ -110,7 +110,7 @@ def export_run(
         **({"board": codec.board._asdict()} if codec.board else {}),
         **({"classes": servable.classes()} if run.spec.targets == "class" else {}),
     }
-    with readable_disk_errors(export_dir, servable.weights.size_bytes + _GRAPH_BYTES, ADVICE):
+    with disk_errors(export_dir, servable.weights.size_bytes + _GRAPH_BYTES, ADVICE):
         _write(folder, servable, chosen, requests if warmup else [], run.problem, summary)
     return folder
 

@@ -31,7 +31,7 @@ from ut_tf.run_weights import load_checkpoint
 from ut_tf.serving.export import origin, write_summary
 from ut_tf.serving.versions import ADVICE, new_version, written_version
 from ut_tf.serving.weights import constant_scope
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.layout import VOCAB_FOLDER
 from ut_tf.storage.model_folder import copy_vocabulary
 from ut_tf.symbols import END_ID
@@ -78,7 +78,7 @@ def export_litert(
         "signatures": interpreter.get_signature_list(),
         "symbols": {"start": 0, "end": END_ID},
     }
-    with readable_disk_errors(export_dir, len(content), ADVICE), written_version(folder) as made:
+    with disk_errors(export_dir, len(content), ADVICE), written_version(folder) as made:
         (made / MODEL_FILE).write_bytes(content)
         write_summary(made / SUMMARY_FILE, summary)
         copy_vocabulary(run.vocab_dir, made / VOCAB_FOLDER)

@@ -26,7 +26,7 @@ from ut_tf.run_config import portable_arguments, read_values, with_digest
 from ut_tf.run_weights import load_checkpoint, named_weights
 from ut_tf.sharing.card import Stored, model_card
 from ut_tf.sharing.places import check_new
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.files import sha256_of, write_text
 from ut_tf.storage.layout import CARD_FILE, CONFIG_FILE, VOCAB_FOLDER, WEIGHTS_FILE
 from ut_tf.storage.leftovers import filled_beside
@@ -86,7 +86,7 @@ def save(
         fields=_text_fields(run),
         validated=state.get("metrics", {}) if state.get("evaluated_step") == loaded.step else {},
     )
-    with readable_disk_errors(folder, sum(array.nbytes for array in arrays.values())):
+    with disk_errors(folder, sum(array.nbytes for array in arrays.values())):
         _write(folder, run, arrays, config, model_card(run, stored))
     return folder
 

@@ -25,7 +25,7 @@ from typing import Any
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
 from ut_tf.storage import layout
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.files import read_bounded, sha256_of, write_text
 from ut_tf.storage.json_lines import read_object, sealed, step_of
 from ut_tf.storage.model_folder import holds_model, is_plain_name, trained_state
@@ -87,7 +87,7 @@ class CheckpointStore:
         """
         final = self.path(step)
         temporary = self.folder / f"{layout.TEMPORARY_PREFIX}{final.name}-{os.getpid()}"
-        with readable_disk_errors(self.folder, needed_bytes), _removed_in_the_end(temporary):
+        with disk_errors(self.folder, needed_bytes), _removed_in_the_end(temporary):
             temporary.mkdir(parents=True)
             checkpoint.write(str(temporary / layout.VARIABLES_FILE))
             write_text(

@@ -13,10 +13,9 @@ _OF_TRAINING = "choose another `output_dir` or change its permissions"
 
 
 @contextmanager
-def readable_disk_errors(
-    path: Path, needed_bytes: int = 0, advice: str = _OF_TRAINING
-) -> Iterator[None]:
-    """Turns the errors of writing a file or folder into UserErrors.
+def disk_errors(path: Path, needed_bytes: int = 0, advice: str = _OF_TRAINING) -> Iterator[None]:
+    """Turns the errors of writing a file or folder that may fill the disk into UserErrors; of small
+    files ``file_errors`` does.
 
     Errors of the network, of a pipe whose reader has gone, and of files that have nothing to do
     with `path` pass.

@@ -28,7 +28,7 @@ from ut_tf.run_config import RESUMABLE_FIELDS
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
 from ut_tf.storage.checkpoints import CheckpointStore
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
     CONFIG_FILE,
@@ -92,7 +92,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         `destination`.
     """
     destination = Path(os.path.realpath(destination))
-    with readable_disk_errors(destination, advice=_ADVICE):
+    with disk_errors(destination, advice=_ADVICE):
         _put_back(destination)
         _check_replaceable(run, destination)
     steps = sorted({*steps})
@@ -105,7 +105,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
     needed_bytes = 4 * sum(mean.size for mean in means)
     with (
-        readable_disk_errors(destination, needed_bytes, _ADVICE),
+        disk_errors(destination, needed_bytes, _ADVICE),
         filled_beside(destination) as temporary,
     ):
         _copy_configuration(run, temporary)

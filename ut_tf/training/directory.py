@@ -8,7 +8,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from ut_tf.errors import UserError
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.files import remove_leftovers
 from ut_tf.storage.layout import (
     CHECKPOINTS_FOLDER,
@@ -36,7 +36,7 @@ def alone(output_dir: Path, workers: Workers) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        with readable_disk_errors(output_dir):
+        with disk_errors(output_dir):
             stack.enter_context(held_alone(output_dir))
             remove_leftovers(output_dir, METRICS_FILE, PROCESSES_FILE, TRACKER_FILE)
         yield

@@ -24,7 +24,7 @@ from ut_tf.data.pipeline import train_batches
 from ut_tf.evaluation.records import now
 from ut_tf.run import Run
 from ut_tf.run_config import installed_versions
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.directory import alone, is_refusal, withdrawn
@@ -207,7 +207,7 @@ def _made_loop(
     """Makes the loop of the updates; closes its log and its batches at the context's end."""
     run, workers, state = parts.run, parts.workers, parts.state
     with ExitStack() as stack:
-        stack.enter_context(readable_disk_errors(run.output_dir))
+        stack.enter_context(disk_errors(run.output_dir))
         stack.callback(parts.progress.finish)
         log = _make_log(run, state, views) if workers.is_chief else None
         if log is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ut_tf.errors import UserError
 from ut_tf.notices import warn
-from ut_tf.storage.disk_errors import readable_disk_errors
+from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.processes import Point, TrainingProcess, read_processes, write_processes
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.state_values import TrainingState
@@ -77,5 +77,5 @@ class ProcessLog(Hook):
         if step > self._process.begun_at:
             points.append(self._stopwatch.point(step))
         self._process = dataclasses.replace(self._process, points=tuple(points), ended=ended)
-        with readable_disk_errors(self._folder):
+        with disk_errors(self._folder):
             write_processes(self._folder, [*self._before, self._process])
