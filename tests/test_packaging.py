@@ -51,7 +51,7 @@ def test_every_package_that_the_code_imports_is_declared() -> None:
     imported = set().union(*map(_imported, files)) - set(sys.stdlib_module_names)
     imported -= {"ut_tf"}
     assert {"numpy", "tensorflow"} <= imported
-    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub", "beam")]
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub")]
     required = [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]
     declared = set(map(_distribution, required))
     known = packages_distributions()
@@ -125,9 +125,9 @@ def test_a_missing_package_is_named_as_pip_finds_it() -> None:
     check_package("numpy", "figures need")
     assert imported("json.decoder", "texts need").JSONDecoder
     with pytest.raises(UserError) as raised:
-        check_package("absent_beam", "work needs", "absent-beam", "leave it out")
+        check_package("absent_beam", "work needs", "absent-beam")
     assert str(raised.value) == (
-        "work needs absent-beam, which is not installed: pip install absent-beam, or leave it out."
+        "work needs absent-beam, which is not installed: pip install absent-beam."
     )
     with pytest.raises(UserError, match=r"^scores need absent, which .*: pip install absent\.$"):
         imported("absent.metrics", "scores need")

@@ -32,7 +32,6 @@ from ut_tf.bin import (
     show,
     sweep,
     trainer,
-    translate_all,
 )
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.frame import flags
@@ -58,7 +57,6 @@ MODULES = (
     import_t2t,
     decoder,
     bleu,
-    translate_all,
     exporter,
     report,
     sweep,

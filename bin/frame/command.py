@@ -12,7 +12,7 @@ import logging as standard_logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,7 @@ from ut_tf.notices import printable, worded, worded_by
 from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
 
 if TYPE_CHECKING:
-    from ut_tf.metrics.bleu import Score
+    pass
 
 EXIT_USER_ERROR = 1
 EXIT_FLAG_ERROR = 2
@@ -296,17 +296,3 @@ def refuse_overwriting(flag: str, target: Path | None, sources: Iterable[Path]) 
     for source in sources:
         if source.exists() and source.samefile(target):
             raise FlagError(f"--{flag}={target} is the file that is read: name another.")
-
-
-def scores_table(scores: Mapping[str, Score]) -> str:
-    """One line for each figure, with sacrebleu's details and signature."""
-    titles = {
-        name: f"BLEU_{name.removeprefix('bleu_')}" if name.startswith("bleu_") else score.name
-        for name, score in scores.items()
-    }
-    width = max(map(len, titles.values()), default=0)
-    lines = []
-    for name, score in scores.items():
-        details = f"  {score.details}" if score.details else ""
-        lines.append(f"{titles[name]:<{width}} = {score.value:6.2f}{details}  [{score.signature}]")
-    return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags as absl_flags
 
@@ -22,9 +22,6 @@ from ut_tf.paths import expanded
 from ut_tf.problems.catalogue import PROBLEMS
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
-
-if TYPE_CHECKING:
-    from ut_tf.evaluation.parallel_sets import ParallelSet
 
 # A training that removes one of the chosen checkpoints this often is too fast for a mean.
 _MOST_CHOICES = 10
@@ -196,17 +193,6 @@ def files(text: str) -> list[Path]:
                 " permissions. Commas divide the names of files."
             )
     return paths
-
-
-def parallel_set(run: Run, values: Any) -> ParallelSet:
-    """The sentences and references that --source and --reference name or, without them,
-    those of the run's problem.
-    """
-    from ut_tf.evaluation.parallel_sets import file_set, problem_set
-
-    if values.source:
-        return file_set(expanded(values.source), files(values.reference or ""))
-    return problem_set(run.prepare(), values.split)
 
 
 def check_choice(values: Any) -> None:

@@ -21,7 +21,6 @@ from ut_tf.training.averaging import (
     average_checkpoints,
     averaged_steps,
     best_steps,
-    is_average,
     last_steps,
 )
 
@@ -65,19 +64,6 @@ def test_the_mean_of_the_last_two(run: Run, tmp_path: Path) -> None:
     assert weights_of(mean, "last") == (6, {4.0})
     assert averaged_steps(tmp_path / "mean") == [2, 6]
     assert averaged_steps(run.output_dir) == averaged_steps(tmp_path / "nothing") == []
-
-
-def test_a_mean_is_known_by_the_checkpoints_that_went_into_it(run: Run, tmp_path: Path) -> None:
-    mean = tmp_path / "mean"
-    assert not is_average(mean, run, [2, 6])
-    average_checkpoints(run, [2, 6], mean)
-    assert is_average(mean, run, [6, 2])
-    assert not is_average(mean, run, [1, 6])
-    other = toy_run(tmp_path / "other")
-    save(other, [2, 6], best_step=6)  # The same weights, but another best.
-    assert not is_average(mean, other, [2, 6])
-    next(CheckpointStore(mean).path(6).glob("variables.data*")).write_bytes(b"")
-    assert not is_average(mean, run, [2, 6])
 
 
 def test_a_former_mean_of_the_run_gives_way_and_what_was_made_of_it_stays(

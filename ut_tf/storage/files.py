@@ -108,15 +108,6 @@ def open_to_append(path: Path) -> BinaryIO:
     return _opened(_without_links(path, os.O_RDWR | os.O_APPEND), "ab+", path)
 
 
-def open_to_write(path: Path) -> BinaryIO:
-    """Opens an empty file to write into it, in place of any that is there; errors as of
-    ``open_to_append``.
-    """
-    file = _opened(_without_links(path, os.O_WRONLY), "wb", path)
-    file.truncate()
-    return file
-
-
 def check_no_link(path: Path) -> None:
     """Raises OSError where a file to be written is there and is a link or no regular file."""
     if path.is_symlink():

@@ -15,8 +15,6 @@ runs/babi_qa-ut_base/
   compute.json         metrics against FLOP and time (--compute), and compute.csv
   by_difficulty.json   steps beside those of an algorithm (--by_difficulty), and by_difficulty.csv
   figures/             what ut-eval --figures drew
-  bleu.jsonl           BLEU of each checkpoint
-  translations/        of a mean of checkpoints (ut-translate-all)
 
 and inside a saved model:
 
@@ -44,8 +42,6 @@ DEPTH_SWEEP = "depth_sweep"
 COMPUTE = "compute"
 BY_DIFFICULTY = "by_difficulty"
 SWEEPS = (EXIT_SWEEP, DEPTH_SWEEP, COMPUTE, BY_DIFFICULTY)
-SCORES_FILE = "bleu.jsonl"
-TRANSLATIONS_FOLDER = "translations"
 EXPORT_FOLDER = "export"
 LITERT_FOLDER = "litert"
 LOCK_FILE = ".lock"

@@ -7,7 +7,7 @@
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))
 
 The mean is written beside its place and renamed when it is complete. Its state holds the averaged
-steps and a digest of each checkpoint (``is_average``). It replaces a former mean of the same run.
+steps. It replaces a former mean of the same run.
 """
 
 import math
@@ -37,10 +37,8 @@ from ut_tf.storage.layout import (
     LOCK_FILE,
     METRICS_FILE,
     RECORDS_FILE,
-    SCORES_FILE,
     START_LOCK_FILE,
     SWEEPS,
-    TRANSLATIONS_FOLDER,
     VOCAB_FOLDER,
 )
 from ut_tf.storage.leftovers import beside, filled_beside, left_beside, locked_at_once
@@ -50,9 +48,10 @@ MOST = 8
 # How a former mean is called while it gives way.
 _FORMER = "old"
 _ADVICE = "give a new or empty folder as `destination`"
-_STEPS, _DIGESTS = "averaged_steps", "averaged_digests"
-# What a new mean takes over from a former one: nothing else could make it again.
-_KEPT = (TRANSLATIONS_FOLDER, EXPORT_FOLDER)
+_STEPS = "averaged_steps"
+# What a new mean takes over from a former one: nothing else could make it again. Versions up to 0.4
+# wrote translations, and bleu.jsonl.
+_KEPT = ("translations", EXPORT_FOLDER)
 # What lies in the folder of a mean: its own files, and what the commands derive from them.
 _DERIVED = frozenset(
     {
@@ -60,7 +59,7 @@ _DERIVED = frozenset(
         CONFIG_FILE,
         VOCAB_FOLDER,
         CHECKPOINTS_FOLDER,
-        SCORES_FILE,
+        "bleu.jsonl",
         RECORDS_FILE,
         *(f"{stem}{end}" for stem in SWEEPS for end in (".json", ".csv")),
         EVENTS_FOLDER,
@@ -99,10 +98,10 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     if not steps:
         raise UserError("no checkpoint is named: expected at least one to average.")
     model = run.make_model()
-    means, digests = _mean_weights(model, run, steps)
+    means = _mean_weights(model, run, steps)
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
-    state = {"best_step": steps[-1], "averaged": False, _STEPS: steps, _DIGESTS: digests}
+    state = {"best_step": steps[-1], "averaged": False, _STEPS: steps}
     needed_bytes = 4 * sum(mean.size for mean in means)
     with (
         disk_errors(destination, needed_bytes, _ADVICE),
@@ -122,22 +121,6 @@ def averaged_steps(destination: Path) -> list[int]:
     if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
         return []
     return steps
-
-
-def is_average(destination: Path, run: Run, steps: Sequence[int]) -> bool:
-    """Whether the mean of just these checkpoints of the run lies in `destination`, intact.
-
-    It is not where the run's checkpoints of these steps are others than those that were averaged.
-    """
-    state, store = _state(destination), CheckpointStore(destination)
-    steps = sorted({*steps})
-    if not steps or state.get(_STEPS) != steps:
-        return False
-    try:
-        same = state.get(_DIGESTS) == _digests(run, steps)
-    except checkpoints.CheckpointGone:
-        return False
-    return same and checkpoints.find_fault(store.path(steps[-1])) is None
 
 
 def last_steps(run: Run, n: int | None = None) -> list[int]:
@@ -217,18 +200,14 @@ def _chosen(
     return sorted(intact)
 
 
-def _mean_weights(model: Any, run: Run, steps: list[int]) -> tuple[list[Any], list[str]]:
-    """Returns the mean of every trainable weight, added up in float64, and the digests of the files
-    that were read.
-    """
+def _mean_weights(model: Any, run: Run, steps: list[int]) -> list[Any]:
+    """Returns the mean of every trainable weight, added up in float64."""
     sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
-    digests = []
     for step in steps:
         restore_weights(model, run, str(step))
-        digests += _digests(run, [step])
         for total, weight in zip(sums, model.trainable_variables, strict=True):
             total += weight.numpy()
-    return [total / len(steps) for total in sums], digests
+    return [total / len(steps) for total in sums]
 
 
 def _state(destination: Path) -> dict[str, Any]:
@@ -238,11 +217,6 @@ def _state(destination: Path) -> dict[str, Any]:
         return checkpoints.read_state(store.path(store.steps()[-1]))
     except (IndexError, OSError, UserError):
         return {}
-
-
-def _digests(run: Run, steps: Sequence[int]) -> list[str]:
-    store = CheckpointStore(run.output_dir)
-    return [checkpoints.manifest_digest(store.path(step)) for step in steps]
 
 
 def _check_replaceable(run: Run, destination: Path) -> None:

@@ -19,7 +19,6 @@ from ut_tf.bin import (
     report,
     sweep,
     trainer,
-    translate_all,
 )
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.frame import flag_values, flags
@@ -29,7 +28,7 @@ from ut_tf.version import __version__
 
 COMMANDS = [
     *(trainer, datagen, eval_command, avg_checkpoints, import_run, import_t2t, decoder, bleu),
-    *(translate_all, exporter, report, sweep, query, insights),
+    *(exporter, report, sweep, query, insights),
 ]
 FLAGS = (
     Flag("problem", "What to solve.", "What", required=True),

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from ut_tf.bin.frame.command import _lines_of
-from ut_tf.data.corpus.parallel_text import ParallelFiles
+from ut_tf.data.corpus.parallel_text import ParallelFiles, read_lines
 from ut_tf.data.text.line_ends import check_line_ends
 from ut_tf.data.text.utf8 import decode_utf8
 from ut_tf.data.text.vocabulary import (
@@ -24,7 +24,6 @@ from ut_tf.data.text.vocabulary import (
     write_symbols,
 )
 from ut_tf.errors import UserError
-from ut_tf.evaluation.parallel_sets import read_reference
 from ut_tf.inference.text_files import read_input
 from ut_tf.problems.agreement.files import read_simplified
 from ut_tf.problems.lambada.archive import PASSAGE_FILES, VOCABULARY_FILE, Sources
@@ -42,7 +41,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     ),
     "book.txt": ("one\ntwo", lambda path: list(lines_of([path]))),
     "ut-decoder, ut-query": ("one\ntwo", read_input),
-    "ut-bleu": ("one\ntwo", read_reference),
+    "ut-bleu": ("one\ntwo", lambda path: list(read_lines(path))),
     "standard input": ("one\ntwo", lambda path: list(_lines_of(io.BytesIO(path.read_bytes())))),
     "passages.txt": (
         "one two\nthree four",
