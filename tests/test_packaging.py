@@ -125,9 +125,9 @@ def test_a_missing_package_is_named_as_pip_finds_it() -> None:
     check_package("numpy", "figures need")
     assert imported("json.decoder", "texts need").JSONDecoder
     with pytest.raises(UserError) as raised:
-        check_package("absent_beam", "work needs", "absent-beam")
+        check_package("absent_beam", "work needs", "absent-beam", "leave it out")
     assert str(raised.value) == (
-        "work needs absent-beam, which is not installed: pip install absent-beam."
+        "work needs absent-beam, which is not installed: pip install absent-beam, or leave it out."
     )
     with pytest.raises(UserError, match=r"^scores need absent, which .*: pip install absent\.$"):
         imported("absent.metrics", "scores need")
