@@ -51,7 +51,7 @@ def test_every_package_that_the_code_imports_is_declared() -> None:
     imported = set().union(*map(_imported, files)) - set(sys.stdlib_module_names)
     imported -= {"ut_tf"}
     assert {"numpy", "tensorflow"} <= imported
-    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub")]
+    optional = [PROJECT["optional-dependencies"][extra] for extra in ("figures", "hub", "beam")]
     required = [*PROJECT["dependencies"], *itertools.chain.from_iterable(optional)]
     declared = set(map(_distribution, required))
     known = packages_distributions()
