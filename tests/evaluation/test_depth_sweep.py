@@ -209,6 +209,7 @@ def test_other_lists_are_answered_with_an_example(text: str) -> None:
     assert f"--depth_sweep={text}:" in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_ut_eval_keeps_table_records_and_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -148,6 +148,7 @@ def test_an_endless_line_is_cut_with_a_warning_and_harms_no_other(
     assert "input 42 has more than max_input_length=20 symbols" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_long_batches_are_made_of_few_examples() -> None:
     shapes: list[Any] = []
     ours = translator("beam_size=1,batch_size=50,extra_length=0")

@@ -152,6 +152,7 @@ def changed(compiled_file: Path, path: Path, **changes: Callable[[bytes], bytes]
     return path
 
 
+@pytest.mark.slow
 def test_a_compiled_model_that_was_not_trained_is_loaded(tmp_path: Path) -> None:
     spec = ProblemSpec("tokens", "tokens", 12, 12, shared_vocab=True)
     wide = {**SMALL_FILE, "hidden_size": 256}

@@ -36,6 +36,7 @@ def test_one_layer_is_one_recurrent_step(norm: str) -> None:
     assert_close(layers(features()), recurrent(features()), 1e-6)
 
 
+@pytest.mark.slow
 def test_tied_layers_are_a_recurrence() -> None:
     network = UniversalTransformerConfig(
         **SMALL, num_steps=3, step_encoding="none", position_every_step=False

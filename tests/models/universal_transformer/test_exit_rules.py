@@ -52,11 +52,7 @@ FIRST_POSSIBLE = {
     "minp_kl": 1,
 }
 COUNTS_STEPS = ("argmax_stable", "argmax_equal")
-QUICK = "kl"
-rules = pytest.mark.parametrize(
-    "rule",
-    [pytest.param(rule, marks=() if rule == QUICK else pytest.mark.slow) for rule in RULES],
-)
+rules = pytest.mark.parametrize("rule", RULES)
 
 
 def exiting(rule: str, spec: Any = LANGUAGE, **changes: Any) -> Any:
@@ -173,6 +169,7 @@ def used(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(logits)[COUNTED], np.asarray(details.decoder.ponder_times)[COUNTED]
 
 
+@pytest.mark.slow
 @rules
 def test_a_threshold_of_0_never_exits_and_a_huge_one_at_the_first_possible_step(rule: str) -> None:
     never = 1e6 if rule in COUNTS_STEPS else 0.0

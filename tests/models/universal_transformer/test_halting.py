@@ -256,6 +256,7 @@ def test_what_another_stack_reads_is_the_expectation() -> None:
     assert_close(used[0], trained[0], 1e-4)
 
 
+@pytest.mark.slow
 def test_the_expected_loss_is_the_sum_over_the_steps() -> None:
     model = random_model(**PONDERNET, ponder_kl_weight=0.3)
     scores, details = model(

@@ -79,6 +79,7 @@ class FakeWmt14(tfds.translate.wmt14.Wmt14Translate, skip_registration=True):
             yield number, {"en": source.replace("y", "\n"), "de": target}
 
 
+@pytest.mark.slow
 def test_what_tensorflow_datasets_prepared_before_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
