@@ -71,7 +71,6 @@ def main(argv: list[str]) -> int:
                 log_frequency=values.log_frequency,
                 warm_start_from=warm_start,
                 tensorboard=views(values),
-                tracker=values.tracker,
             )
         except TrainingInterrupted as interrupted:
             result = interrupted.result

@@ -12,7 +12,6 @@ from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
 from ut_tf.training.summaries import check_views
-from ut_tf.training.trackers import check_tracker
 
 COMMAND, DESCRIPTION, FLAGS = declaration("trainer")
 
@@ -43,8 +42,6 @@ def checked(values: Any) -> tuple[Run, Run | None]:
     """The run, and the one that its first weights come from, if any."""
     _check_numbers(values)
     check_views(views(values))
-    if values.tracker:
-        check_tracker(values.tracker)
     plan = _plan(values)
     return plan, _warm_start_run(values.warm_start_from, plan)
 

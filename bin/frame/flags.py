@@ -87,7 +87,8 @@ _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
 # Flags that went, and what took their place.
 _REMOVED = {
-    "plan_args": "--plan measures on this machine, with the prepared data or --hparams=max_length"
+    "plan_args": "--plan measures on this machine, with the prepared data or --hparams=max_length",
+    "tracker": "trackers read OUTPUT_DIR/tensorboard and metrics.jsonl (docs/training.md)",
 }
 _EXPECTED = {
     "integer": "a whole number",

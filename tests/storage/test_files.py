@@ -396,7 +396,7 @@ def link_all(folder: Path, victim: Path, *names: str) -> None:
 
 
 OF_TRAINING = (
-    *(".lock", ".start.lock", "processes.jsonl", "tracker.json", ".config.json.tmp"),
+    *(".lock", ".start.lock", "processes.jsonl", ".config.json.tmp"),
     *("checkpoints/best.json", "checkpoints/tmp-step-00000002-7", "checkpoints/corrupt-step-1"),
 )
 OF_USE = (

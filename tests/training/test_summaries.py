@@ -1,14 +1,9 @@
-"""What TensorBoard shows besides scalars, read back with its own readers; experiment trackers."""
+"""What TensorBoard shows besides scalars, read back with its own readers."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +15,7 @@ from tensorboard.plugins.base_plugin import TBContext
 from tensorboard.plugins.hparams import api_pb2, backend_context, metadata
 
 from tests.eager import eager_functions
-from tests.training.toy import ToyCopy, lines, toy_run
+from tests.training.toy import ToyCopy, toy_run
 from ut_tf import registry
 from ut_tf.bin import trainer
 from ut_tf.data.text.codec import TextCodec
@@ -28,7 +23,6 @@ from ut_tf.errors import UserError
 from ut_tf.problems.algorithmic.codec import DigitCodec
 from ut_tf.run import Run
 from ut_tf.training.summaries import WrittenExamples
-from ut_tf.training.trackers import make_tracker
 from ut_tf.training.trainer import train
 
 
@@ -45,44 +39,15 @@ class ToyDigits(ToyCopy):
 registry.problems.register(ToyDigits.name, ToyDigits)
 
 
-class Tracked:
-    """Stands in for the package wandb."""
-
-    def __init__(self) -> None:
-        self.begun: list[dict[str, Any]] = []
-        self.logged: list[tuple[int, dict[str, float]]] = []
-        self.finished = 0
-
-    def init(self, **options: Any) -> Any:
-        self.begun.append(options)
-        return SimpleNamespace(id=options["id"] or "new", log=self._log, finish=self._finish)
-
-    def _log(self, values: dict[str, float], step: int) -> None:
-        self.logged.append((step, values))
-
-    def _finish(self) -> None:
-        self.finished += 1
-
-
 @pytest.fixture(scope="module")
-def tracked() -> Tracked:
-    return Tracked()
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, tracked: Tracked) -> Iterator[Run]:
-    """A run that was trained with a tracker, without graphs."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that was trained without graphs."""
     run = toy_run(
         tmp_path_factory.mktemp("views") / "run", "toy_digits", model="universal_transformer"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "wandb", tracked)
-        patch.setattr(
-            "ut_tf.training.trackers.importlib.util.find_spec", lambda _name: SimpleNamespace()
-        )
-        with eager_functions():
-            train(run, 2, log_frequency=1, tracker="wandb")
-        yield run
+    with eager_functions():
+        train(run, 2, log_frequency=1)
+    return run
 
 
 def _multiplexer(run: Run) -> Any:
@@ -132,42 +97,8 @@ def test_tensorboard_compares_hyperparameters(trained: Run) -> None:
     assert session.group_name == str(trained.output_dir)
 
 
-def test_a_tracker_gets_all_values_and_a_resumed_training_goes_on_in_it(
-    trained: Run, tracked: Tracked
-) -> None:
-    (first,) = tracked.begun
-    assert first["id"] is None and first["name"] == "run" and first["config"]["num_steps"] == 2
-    losses = {
-        step: values["train/loss"] for step, values in tracked.logged if "train/loss" in values
-    }
-    assert losses == {line["step"]: line["loss"] for line in lines(trained, "train")}
-    assert [step for step, values in tracked.logged if "eval/loss" in values] == [2]
-    assert tracked.finished == 1
-    make_tracker("wandb", trained)
-    assert tracked.begun[-1]["id"] == "new"
-
-
-@pytest.mark.slow
-def test_mlflow_keeps_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    run = toy_run(tmp_path / "run", model="universal_transformer")
-    for step in (1, 2):
-        tracker = make_tracker("mlflow", run)
-        tracker.log(step, {"train/loss": 0.5 / step, "train/gradient_norm": float("inf")})
-        # One name is the beginning of the other, which no file and folder can be.
-        tracker.log(step, {"eval/ponder_time": 2.0, "eval/ponder_time/question": 3.0})
-        tracker.close()
-    (identifier,) = json.loads((run.output_dir / "tracker.json").read_text()).values()
-    kept = mlflow.get_run(identifier)
-    assert kept.data.params["num_heads"] == "2"
-    pondering = {"eval/ponder_time": 2.0, "eval/ponder_time.question": 3.0}
-    assert kept.data.metrics == {"train/loss": 0.25, **pondering}
-
-
 def test_what_cannot_be_shown_is_refused_before_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = toy_run(tmp_path, model="universal_transformer")
     with pytest.raises(UserError, match="no text form"):
@@ -175,13 +106,4 @@ def test_what_cannot_be_shown_is_refused_before_training(
     names = ["--problem=babi_sim", "--hparams_set=ut_babi", f"--output_dir={tmp_path}/x"]
     assert trainer.main([*names, "--tensorboard=graphs"]) == 1
     assert "did you mean graph" in capsys.readouterr().err
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "wandb" else found(name)
-    )
-    assert trainer.main([*names, "--tracker=wandb"]) == 1
-    assert (
-        "--tracker=wandb needs wandb, which is not installed: pip install wandb, or"
-        in capsys.readouterr().err
-    )
     assert not (tmp_path / "x").exists()

@@ -7,7 +7,6 @@ runs/babi_qa-ut_base/
   metrics.jsonl        one line per log point and per validation
   tensorboard/         the same for TensorBoard
   processes.jsonl      one line per process that trained: machine, versions, commit, minutes
-  tracker.json         the identifiers of the tracked runs (ut-trainer --tracker)
   evaluations.jsonl    what ut-eval measured
   ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
@@ -31,7 +30,6 @@ CONFIG_FILE = "config.json"
 VOCAB_FOLDER = "vocab"
 SUBWORDS_FILE = "subwords.model"
 PROCESSES_FILE = "processes.jsonl"
-TRACKER_FILE = "tracker.json"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"

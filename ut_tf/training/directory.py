@@ -18,7 +18,6 @@ from ut_tf.storage.layout import (
     METRICS_FILE,
     PROCESSES_FILE,
     START_LOCK_FILE,
-    TRACKER_FILE,
     VOCAB_FOLDER,
     checkpoint_steps,
 )
@@ -38,7 +37,7 @@ def alone(output_dir: Path, workers: Workers) -> Iterator[None]:
     with ExitStack() as stack:
         with disk_errors(output_dir):
             stack.enter_context(held_alone(output_dir))
-            remove_leftovers(output_dir, METRICS_FILE, PROCESSES_FILE, TRACKER_FILE)
+            remove_leftovers(output_dir, METRICS_FILE, PROCESSES_FILE)
         yield
 
 

@@ -1,4 +1,4 @@
-"""The logs of a run: ``metrics.jsonl``, TensorBoard's event files and an experiment tracker.
+"""The logs of a run: ``metrics.jsonl`` and TensorBoard's event files.
 
 ``metrics.jsonl`` has a line per log point, {"kind": "train", "step", "loss", "learning_rate", ...,
 "ponder_histogram": [positions per ponder time], "step_losses": [loss after each supervised
@@ -20,7 +20,6 @@ import tensorflow as tf
 from ut_tf.storage.files import open_to_append, write_parts
 from ut_tf.storage.json_lines import lines, objects, read_object, sealed, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
-from ut_tf.training.trackers import Tracker
 
 # TensorBoard shows one kind of data per tag: the mean is the scalar train/ponder_time.
 _HISTOGRAM_TAG = "train/ponder_time_histogram"
@@ -33,12 +32,10 @@ class RunLog:
     Args:
       output_dir: of the run.
       step: where training begins or resumes.
-      tracker: takes in the same values; None: none does.
     """
 
-    def __init__(self, output_dir: Path, step: int, tracker: Tracker | None = None) -> None:
+    def __init__(self, output_dir: Path, step: int) -> None:
         self._metrics = Path(output_dir) / METRICS_FILE
-        self._tracker = tracker
         drop_lines_after(self._metrics, step)
         self._writer = tf.summary.create_file_writer(str(Path(output_dir) / EVENTS_FOLDER))
 
@@ -58,7 +55,6 @@ class RunLog:
         numbered = {f"step_loss/{number:02}": loss for number, loss in enumerate(step_losses, 1)}
         known = {name: loss for name, loss in numbered.items() if loss is not None}
         values = {**values, **known}
-        self._track("train", step, values)
         with self._writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"train/{name}", value)
@@ -68,7 +64,6 @@ class RunLog:
     def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Writes the metrics of an evaluation."""
         self._append({"kind": "eval", "step": step, **metrics})
-        self._track("eval", step, metrics)
         with self._writer.as_default(step=step):
             for name, value in metrics.items():
                 tf.summary.scalar(f"eval/{name}", value)
@@ -110,14 +105,8 @@ class RunLog:
             tf.summary.image("eval/ponder_time_over_steps", image[tf.newaxis])
 
     def close(self) -> None:
-        """Flushes and closes TensorBoard's file and the tracker."""
+        """Flushes and closes TensorBoard's file."""
         self._writer.close()
-        if self._tracker is not None:
-            self._tracker.close()
-
-    def _track(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        if self._tracker is not None:
-            self._tracker.log(step, {f"{kind}/{name}": value for name, value in values.items()})
 
     def _append(self, line: Mapping[str, Any]) -> None:
         with open_to_append(self._metrics) as file:

@@ -55,7 +55,6 @@ from ut_tf.training.signals import StopRequest, unread_output_stops
 from ut_tf.training.state_values import TrainingState
 from ut_tf.training.step import TrainingStep
 from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams, trial_name
-from ut_tf.training.trackers import check_tracker, make_tracker
 
 # Updates after which a mean ponder time that does not move is told.
 PONDER_PATIENCE = 1000
@@ -105,7 +104,6 @@ def train(
     warm_start_from: Run | None = None,
     hooks: Sequence[Hook] = (),
     tensorboard: Collection[str] = (),
-    tracker: str | None = None,
 ) -> TrainingResult:
     """Trains a run to `train_steps`, from its last checkpoint if it has one.
 
@@ -120,8 +118,6 @@ def train(
         its own goes on from that.
       hooks: what else happens between updates, after logging and before validation.
       tensorboard: what it shows besides: "examples", "figures", "graph" (``summaries``).
-      tracker: "wandb" or "mlflow": where values go, besides TensorBoard and metrics.jsonl; None:
-        nowhere else.
 
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
@@ -131,8 +127,6 @@ def train(
     """
     check_types(train, locals())
     check_views(tensorboard)
-    if tracker is not None:
-        check_tracker(tracker)
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with (
@@ -150,10 +144,9 @@ def train(
         if stopped_by is None:
             for line in opening_lines(_beginning(parts)):
                 parts.progress.say(line)
-            views = _Views(frozenset(tensorboard), tracker)
             with withdrawn(run.output_dir, workers, partial(is_refusal, parts.state)):
                 frequency = max(log_frequency, 1)
-                with _made_loop(parts, stop, frequency, hooks, process_log, views) as loop:
+                with _made_loop(parts, stop, frequency, hooks, process_log, tensorboard) as loop:
                     stopped_by = loop.run()
                     # A hook of the user's own may have ended it without a checkpoint.
                     parts.saver.save(parts.state)
@@ -187,14 +180,6 @@ def _beginning(parts: TrainingParts) -> Beginning:
     )
 
 
-@dataclass(frozen=True)
-class _Views:
-    """Returns the places of values besides metrics.jsonl, and the figures for TensorBoard."""
-
-    tensorboard: frozenset[str]
-    tracker: str | None
-
-
 @contextmanager
 def _made_loop(
     parts: TrainingParts,
@@ -202,14 +187,14 @@ def _made_loop(
     log_frequency: int,
     hooks: Sequence[Hook],
     process_log: ProcessLog | None,
-    views: _Views,
+    tensorboard: Collection[str],
 ) -> Iterator[TrainingLoop]:
     """Makes the loop of the updates; closes its log and its batches at the context's end."""
     run, workers, state = parts.run, parts.workers, parts.state
     with ExitStack() as stack:
         stack.enter_context(disk_errors(run.output_dir))
         stack.callback(parts.progress.finish)
-        log = _make_log(run, state, views) if workers.is_chief else None
+        log = _make_log(run, state) if workers.is_chief else None
         if log is not None:
             stack.callback(log.close)
         batches = TrainingBatches(_make_datasets(parts), workers, state.position)
@@ -229,10 +214,10 @@ def _made_loop(
             Changes(parts.model.changes(), parts.progress),
             _logging(parts, log, log_frequency, speedometer),
         ]
-        if "graph" in views.tensorboard:
+        if "graph" in tensorboard:
             logging.append(GraphOfUpdate(state.step + 1, step, log))
         endings: list[Hook] = [
-            _validation(parts, log, speedometer, views),
+            _validation(parts, log, speedometer, tensorboard),
             *([] if process_log is None else [process_log]),
             LastUpdate(parts.train_steps),
             Signal(stop, parts.saver, workers),
@@ -269,9 +254,8 @@ def _make_process_log(
     return ProcessLog(parts.run.output_dir, process, stopwatch, schedule)
 
 
-def _make_log(run: Run, state: TrainingState, views: _Views) -> RunLog:
-    tracker = None if views.tracker is None else make_tracker(views.tracker, run)
-    log = RunLog(run.output_dir, state.step, tracker)
+def _make_log(run: Run, state: TrainingState) -> RunLog:
+    log = RunLog(run.output_dir, state.step)
     if not state.step:
         log.hparams(trial_name(run), flat_hparams(run))
     return log
@@ -321,10 +305,10 @@ def _logging(
 
 
 def _validation(
-    parts: TrainingParts, log: RunLog | None, speedometer: Speedometer, views: _Views
+    parts: TrainingParts, log: RunLog | None, speedometer: Speedometer, tensorboard: Collection[str]
 ) -> Hook:
     training = parts.run.hparams.training
-    shows_examples = log is not None and "examples" in views.tensorboard
+    shows_examples = log is not None and "examples" in tensorboard
     return Validation(
         Schedule(training.eval_frequency, parts.train_steps),
         parts.problem,
@@ -336,5 +320,5 @@ def _validation(
         parts.workers,
         training.early_stopping_patience,
         WrittenExamples(parts.model, parts.problem, parts.run) if shows_examples else None,
-        "figures" in views.tensorboard,
+        "figures" in tensorboard,
     )
