@@ -226,8 +226,10 @@ def test_a_line_that_is_none_of_the_problem_s_is_told_before_anything_is_decoded
     (line,) = errors
     assert f"{file}, line 2: '3x4'" in line
     status, answers, errors = decode(stdin=b"12\n3x4\n")
-    assert (status, len(answers), len(errors)) == (1, 1, 1)
-    assert "standard input, line 2" in errors[0]
+    # A slow machine tells its progress, too.
+    (line,) = [error for error in errors if "error:" in error]
+    assert (status, len(answers)) == (1, 1)
+    assert "standard input, line 2" in line
 
 
 def test_a_vocabulary_that_does_not_fit(decode, stories_dir, tmp_path):
