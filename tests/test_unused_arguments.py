@@ -8,8 +8,12 @@ import ut_tf
 from ut_tf import bin, problems
 
 PACKAGES = [Path(package.__path__[0]) for package in (ut_tf, bin, problems)]
-# Called by Keras, other packages and the operating system; or what cells of user code read.
-OF_OTHERS = {"build", "_split_generators", "get_redirect_target", "_stop", "look", "block_input"}
+# Called by Keras, other packages and the operating system; or what cells and problems of user code
+# read.
+OF_OTHERS = {
+    *("build", "_split_generators", "get_redirect_target", "_stop", "look", "block_input"),
+    *("text_metrics", "text_intervals"),
+}
 
 
 def _methods(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:

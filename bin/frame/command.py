@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 from absl import logging
 
@@ -28,9 +28,6 @@ from ut_tf.errors import UserError, marked_in
 from ut_tf.keras_backend import choose_tensorflow
 from ut_tf.notices import printable, worded, worded_by
 from ut_tf.start_lines import LOG_LEVEL, asks_for_all_lines, held_back
-
-if TYPE_CHECKING:
-    pass
 
 EXIT_USER_ERROR = 1
 EXIT_FLAG_ERROR = 2

@@ -65,7 +65,7 @@ def test_bad_words_are_refused(command: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_all_commands_are_tried() -> None:
-    assert len(COMMANDS) == 16
+    assert len(COMMANDS) == 15
 
 
 def bad_options(*config_classes: type) -> Iterator[str]:

@@ -225,8 +225,6 @@ def test_refusals_without_tensorflow(tmp_path: Path) -> None:
             "there is no checkpoint in",
         ),
         ("trainer", ["--schedule=evaluate", f"--output_dir={untrained}"], "there is no checkpoint"),
-        ("bleu", ["--checkpoints", of_run, "--steps=7"], "no checkpoint of step 7"),
-        ("bleu", ["--checkpoints", of_run, "--split=dev"], "has the splits validation, test"),
         ("avg_checkpoints", [f"--output_dir={untrained}"], "there is no checkpoint in"),
         ("eval", [of_run, "--split=dev"], "has the splits train, validation, test"),
         ("eval", [of_run, "--test_problem=lm_files"], "--test_problem_args=source_files=FILE"),

@@ -89,13 +89,13 @@ class ExampleReader:
             )
         return tuple(self._text(*pair) for pair in zip(parts, fields, strict=True))
 
-    def target_of(self, target: Any, number: int) -> str:
+    def target_of(self, target: Any) -> str:
         """The text of an example's target.
 
         Raises:
-          UserError: it is no text, or no target of the problem.
+          UserError: it is no text.
         """
-        return self._codec.plain_target(self._text(target, "target"), f"target {number}")
+        return self._text(target, "target")
 
     def read(self, given: Mapping[int, Given]) -> list[ReadExample]:
         """The examples by number, in order; all of them with targets, or none."""

@@ -203,8 +203,8 @@ class Translator:
         """
         reader, pairs = self._reader, zip(sources, targets, strict=True)
         given = (
-            (() if self._goes_on else reader.texts_of(source), reader.target_of(target, number))
-            for number, (source, target) in enumerate(pairs, first)
+            (() if self._goes_on else reader.texts_of(source), reader.target_of(target))
+            for source, target in pairs
         )
         return self._in_order(given, first, name, self._scores)
 

@@ -196,11 +196,11 @@ class AttentionModel(EncoderDecoder):
             assigned = self.positions(
                 batch_size=size[0], size=size[1] + 2, training=options.training
             )
-            signal, context = self._position_inputs.decoder_context(assigned, targets, mask, None)
+            signal, context = self._position_inputs.decoder_context(assigned, mask, None)
         else:
             read: InputPositions = encoded.extra
             signal, context = self._position_inputs.decoder_context(
-                read.assigned, targets, mask, read.lengths
+                read.assigned, mask, read.lengths
             )
             keys, values = self.decoder.project_memory(encoded.states, read.rotation)
             context = context._replace(

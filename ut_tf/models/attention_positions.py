@@ -69,14 +69,11 @@ class AttentionPositions:
         )
         return self.encoding.signal(positions, mask), context
 
-    def decoder_context(
-        self, assigned: Any, targets: Any, mask: Any, lengths: Any
-    ) -> tuple[Any, BlockContext]:
+    def decoder_context(self, assigned: Any, mask: Any, lengths: Any) -> tuple[Any, BlockContext]:
         """The targets' positions and the context of the decoder's blocks, without a memory.
 
         Args:
           assigned: from ``Positions``.
-          targets: int32 [batch, target_length].
           mask: float32 [batch, target_length].
           lengths: float32 [batch], symbols of the inputs; None: there are none.
 

@@ -209,18 +209,6 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         for count, line in enumerate(lines, start=1):
             yield count, (line,)
 
-    def plain_target(self, line: str, where: str) -> str:
-        """The target text that a line stands for: by default the line.
-
-        Args:
-          line: as a person writes the target.
-          where: file and line, for messages.
-
-        Raises:
-          UserError: the line is no target.
-        """
-        return line
-
     def read(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, ...]]:
         """Yields the raw texts of each example in the lines of a file.
 
@@ -260,10 +248,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         Raises:
           UserError: a line is no target of the problem; names file and line.
         """
-        targets = (
-            (count, (self.plain_target(line, f"{name}, line {count}"),))
-            for count, line in enumerate(lines, start=1)
-        )
+        targets = ((count, (line,)) for count, line in enumerate(lines, start=1))
         for (text,) in _checked(targets, self.target_errors, name, _at_once(lines)):
             yield text
 
