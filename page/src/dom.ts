@@ -73,3 +73,31 @@ export function shorten(text: string, length: number): string {
   const symbols = [...text];
   return symbols.length <= length ? text : `${symbols.slice(0, length - 1).join("")}…`;
 }
+
+/** Pixels of a letter, on average, in the names of rows. */
+export const LETTER = 6.6;
+
+/** Names of rows that fit a width: cut before the last word, and numbered where that leaves two
+ * that differ alike. */
+export function rowNames(names: string[], width: number): string[] {
+  const length = Math.floor((width - 8) / LETTER);
+  const cut = names.map((name) => withoutMiddle(name, length));
+  const alike = new Map<string, Set<string>>();
+  cut.forEach((text, i) => {
+    alike.set(text, (alike.get(text) ?? new Set()).add(names[i]));
+  });
+  return cut.map((text, i) =>
+    alike.get(text)!.size > 1
+      ? `${i + 1} ${withoutMiddle(names[i], length - String(i + 1).length - 1)}`
+      : text,
+  );
+}
+
+function withoutMiddle(text: string, length: number): string {
+  const symbols = [...text];
+  if (symbols.length <= length) return text;
+  const word = symbols.length - 1 - symbols.lastIndexOf(" ");
+  const end = word <= 0.6 * length ? word : Math.floor(length / 2);
+  const start = symbols.slice(0, length - 1 - end).join("");
+  return `${start.trimEnd()}…${symbols.slice(symbols.length - end).join("")}`;
+}

@@ -4,8 +4,16 @@ import { scaleBand } from "d3-scale";
 import { select } from "d3-selection";
 import { MEAN } from "../attention";
 import { type Part, positionName } from "../document";
-import { el, percent, segmented, shorten, svg } from "../dom";
-import { attentionTo, type Context, shownStep, shownToken, touches, type View } from "./view";
+import { el, percent, rowNames, segmented, shorten, svg } from "../dom";
+import {
+  attentionTo,
+  type Context,
+  nameWidth,
+  shownStep,
+  shownToken,
+  touches,
+  type View,
+} from "./view";
 
 const MOST_KEYS = 16;
 const WIDEST_COLUMN = 64;
@@ -82,7 +90,7 @@ export function attentionView(context: Context): View | null {
     const cut = keys.length < length ? `, the ${keys.length} most attended of ${length}` : "";
     caption.textContent = `What “${shorten(who, 60)}” attends to (${which}${cut})`;
     figures.replaceChildren();
-    const labelWidth = Math.min(220, Math.max(60, context.width * 0.3));
+    const labelWidth = nameWidth(context.width, target);
     const wide = context.width > 620 && heads > 1;
     const width = wide ? context.width * 0.6 : context.width;
     bySteps = heatmap(context, target, keys, {
@@ -114,7 +122,7 @@ export function attentionView(context: Context): View | null {
     const wide = context.width > 620;
     const picture = heatmap(context, target, keys, {
       width: wide ? context.width * 0.4 - 24 : context.width,
-      labelWidth: wide ? 0 : Math.min(220, Math.max(60, context.width * 0.3)),
+      labelWidth: wide ? 0 : nameWidth(context.width, target),
       columns: rows.map((_, h) => named(h)),
       cells: rows.flatMap((row, column) => keys.map((key) => ({ key, column, weight: row[key] }))),
       axis: `${label}, at step ${step}`,
@@ -180,6 +188,10 @@ function heatmap(
   });
   const picture = select(root);
   if (labelWidth) {
+    const names = rowNames(
+      target.positions.map((_, index) => positionName(target, index)),
+      labelWidth,
+    );
     picture
       .selectAll("text.key")
       .data(keys)
@@ -189,7 +201,7 @@ function heatmap(
       .attr("y", (key) => y(key)! + y.bandwidth() / 2)
       .attr("dy", "0.35em")
       .attr("text-anchor", "end")
-      .text((key) => shorten(positionName(target, key), Math.floor(labelWidth / 6.6)));
+      .text((key) => names[key]);
   }
   picture
     .selectAll("rect.weight")

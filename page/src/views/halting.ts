@@ -1,8 +1,8 @@
 // The grid of positions and steps on a canvas: halting probability, remainder, running or halted.
 import { isRunning, positionName } from "../document";
-import { el, percent, segmented, shorten } from "../dom";
+import { el, percent, rowNames, segmented, shorten } from "../dom";
 import { halts, isFixed } from "../wording";
-import { type Context, shownStep, shownToken, touches, type View } from "./view";
+import { type Context, nameWidth, shownStep, shownToken, touches, type View } from "./view";
 
 type Measure = "probability" | "sum" | "running";
 
@@ -26,7 +26,9 @@ export function haltingView(context: Context): View | null {
   let measure: Measure = decides ? "probability" : "running";
   // Few positions are rows with their texts beside them; many are narrow columns.
   const asRows = count <= 30;
-  const labelWidth = asRows ? Math.min(220, Math.max(60, context.width * 0.3)) : 44;
+  const labelWidth = asRows ? nameWidth(context.width, part) : 44;
+  const texts = part.positions.map((_, index) => positionName(part, index));
+  const names = asRows ? rowNames(texts, labelWidth) : null;
   const room = context.width - labelWidth - 4;
   const along = asRows ? Math.min(72, room / part.steps) : Math.max(3, room / count);
   const across = asRows ? 22 : Math.max(10, Math.min(22, 300 / part.steps));
@@ -117,9 +119,7 @@ export function haltingView(context: Context): View | null {
     pen.font = "12px Inter, sans-serif";
     pen.textAlign = "right";
     for (let row = 0; row < rows; row++) {
-      const text = asRows
-        ? shorten(positionName(part, row), Math.floor(labelWidth / 6.6))
-        : `step ${row + 1}`;
+      const text = names?.[row] ?? `step ${row + 1}`;
       if (asRows || across >= 12) pen.fillText(text, labelWidth - 8, row * across + across / 2 + 4);
     }
     pen.textAlign = "center";

@@ -3,7 +3,7 @@ import { max, sum } from "d3-array";
 import { scaleBand, scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import type { Histogram, Run } from "../document";
-import { el, percent, shorten, svg } from "../dom";
+import { el, percent, rowNames, svg } from "../dom";
 import type { Colors } from "../theme";
 
 interface Row {
@@ -49,6 +49,10 @@ export function histogramFigure(
   const first = rows.some((row) => row.shares[0] > 0) ? 0 : 1;
   const times = Array.from({ length: longest - first + 1 }, (_, i) => i + first);
   const labelWidth = Math.min(170, width * 0.3);
+  const names = rowNames(
+    rows.map((row) => row.name),
+    labelWidth,
+  );
   const rowHeight = 54;
   const height = rows.length * rowHeight + 34;
   const x = scaleBand(times, [labelWidth, width - 58]).paddingInner(0.12);
@@ -78,7 +82,7 @@ export function histogramFigure(
     .attr("x", labelWidth - 10)
     .attr("y", rowHeight - 8)
     .attr("text-anchor", "end")
-    .text((row) => shorten(row.name, Math.floor(labelWidth / 6.6)));
+    .text((_, i) => names[i]);
   lines
     .selectAll("rect")
     .data((row) => times.map((time) => ({ time, share: row.shares[time] ?? 0, name: row.name })))

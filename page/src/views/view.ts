@@ -1,6 +1,7 @@
 // What every view is made from, and how it answers a change.
 import { type AttentionWeights, unpack } from "../attention";
-import type { Part, Run, Thought } from "../document";
+import { type Part, positionName, type Run, type Thought } from "../document";
+import { LETTER } from "../dom";
 import type { Change, State } from "../state";
 import type { Colors } from "../theme";
 
@@ -44,6 +45,12 @@ export function attentionTo(
 
 function memoryOf(source: Part, target: Part) {
   return source.name === "decoder" && target.name === "encoder" ? source.memory_attention : null;
+}
+
+/** Pixels for the names of a part's positions beside a figure of this width, as many as they need. */
+export function nameWidth(width: number, part: Part): number {
+  const longest = Math.max(...part.positions.map((_, index) => positionName(part, index).length));
+  return Math.min(220, width * 0.42, Math.max(60, 16 + LETTER * longest));
 }
 
 /** Whether a step, token or head changed: what most views draw from. */

@@ -268,8 +268,23 @@ def test_a_phone_needs_no_sideways_scrolling(tab: Tab) -> None:
             assert tab.run("return document.documentElement.scrollWidth") == 390
             if document["runs"][0]["kind"] == "facts":
                 assert tab.find(".story-head .column").text == "1"
+                names = tab.texts("[data-run='0'] .heatmaps > .heatmap .key")
+                assert names[0] == "dimitri went t…studio" and len(set(names)) == 9
     finally:
         tab.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_names_that_a_cut_makes_alike_have_numbers(tab: Tab) -> None:
+    example = synthetic.facts_example()
+    (part,) = example["thoughts"][0]["parts"]
+    for place, verb in ((1, "walked"), (4, "strolled"), (6, "walked")):
+        text = f"the one who lives next door {verb} slowly to the pantry"
+        part["positions"][place]["text"] = text
+    tab.open(synthetic.document("facts", [example]))
+    names = tab.texts("#attention .heatmaps > .heatmap .key")
+    assert names[0] == "dimitri went to the studio"
+    alike = "the one who lives next…pantry"
+    assert [names[place] for place in (1, 4, 6)] == [f"{n} {alike}" for n in (2, 5, 7)]
 
 
 def test_a_model_without_steps_shows_its_answer(tab: Tab) -> None:
