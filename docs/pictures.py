@@ -1,10 +1,12 @@
 """Draws the pictures of the documentation anew: ``make pictures``.
 
-A board that is solved step by step, and a page of ut-insights. The models come with ut-tf, board
-and story are below, so nothing is trained. The page needs chromium and selenium, as its tests do.
+A board that is solved step by step, a page of ut-insights, and the regret of ways to stop. The
+models come with ut-tf, board and story are below, and the regret is kept in results/, so nothing is
+trained. The page needs chromium and selenium, as its tests do.
 """
 
 import base64
+import json
 import sys
 import tempfile
 from io import BytesIO
@@ -21,6 +23,8 @@ from tests.browser import NoBrowser, started  # noqa: E402
 from tests.insights.page.tab import Tab  # noqa: E402
 from ut_tf.bin import insights  # noqa: E402
 from ut_tf.figures.board_steps import BoardSteps, board_steps, save_animation  # noqa: E402
+from ut_tf.figures.by import regret_bars  # noqa: E402
+from ut_tf.figures.style import as_image  # noqa: E402
 from ut_tf.insights.inspector import Inspector  # noqa: E402
 from ut_tf.problems.reasoning.rounds import rounds_of_singles, units  # noqa: E402
 from ut_tf.problems.reasoning.sudoku import BLANK_ID, SIZES  # noqa: E402
@@ -39,6 +43,9 @@ BOARD_PICTURE = ROOT / "docs" / "images" / "board.gif"
 BOARD_MODEL = "sudoku6"
 BOARD = "15.... ..4... .1.3.. 2.61.. .....3 ...54."
 SOLUTION = "152436 364215 415362 236154 541623 623541"
+# Of each problem and way to stop, what ``ut-report --by=regret`` draws.
+REGRET = ROOT / "results" / "regret.json"
+REGRET_PICTURE = ROOT / "docs" / "images" / "regret.png"
 _WIDTH = 1120
 _MARGIN = 24
 _COLORS = 128
@@ -68,6 +75,11 @@ def board() -> BoardSteps:
         }
     )
     return board_steps({"thoughts": [thinker.think(given)], "target": given.target})
+
+
+def regret() -> bytes:
+    """The figure of ways to stop, as PNG."""
+    return as_image(regret_bars(json.loads(REGRET.read_text(encoding="utf-8"))))
 
 
 def draw(driver: Any, folder: Path) -> bytes:
@@ -108,6 +120,8 @@ def _resize(driver: Any, height: int) -> None:
 def main() -> None:
     save_animation(board(), BOARD_PICTURE)
     print(BOARD_PICTURE.relative_to(ROOT))
+    REGRET_PICTURE.write_bytes(regret())
+    print(REGRET_PICTURE.relative_to(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         try:
             driver = started(Path(folder) / "profile")
