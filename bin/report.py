@@ -92,7 +92,7 @@ def _draw_curves(runs: Sequence[FoundRun], names: str, output: Path) -> None:
     check_installed()
     curves = curves_of_runs(runs)
     if not curves:
-        raise UserError("none of the runs is trained: train one with ut-trainer.")
+        raise UserError("none of the runs has learning curves: train one with ut-trainer.")
     is_main = names == _MAIN_CURVES
     chosen = main_curves(curves) if is_main else matching_curves(curves, names.split(","))
     for file in save(learning_curves(curves, chosen), output):

@@ -245,6 +245,11 @@ def test_curves_of_runs_share_a_panel(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "all.svg" in capsys.readouterr().err
     assert "share of whole" in (tmp_path / "all.svg").read_text()
     assert not (tmp_path / "all.png").exists()
+    (runs[1] / "metrics.jsonl").unlink()
+    assert report.main(places) == 0
+    assert f"warning: {runs[1]} is left out: it has no metrics.jsonl" in capsys.readouterr().err
+    assert report.main([str(runs[1]), "--curves"]) == 1
+    assert "none of the runs has learning curves" in capsys.readouterr().err
 
 
 def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_twenty_single_tasks_make_one_cell_of_mean_error_and_failures(run_report
     text = run_report()
     assert ours(text, "1") == [["UT", "`ut_babi`", "1", "1.75 (3)", "", "", ""]]
     by_task = {row[0]: row[-1] for row in rows(text, "1a 10k single")}
-    assert (by_task["3"], by_task["4"]) == ("6.0", "1.0")
+    assert (by_task["task 3"], by_task["task 4"]) == ("6.0", "1.0")
 
 
 @pytest.mark.parametrize(

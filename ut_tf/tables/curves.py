@@ -18,7 +18,9 @@ from pathlib import Path
 
 from ut_tf.errors import file_errors
 from ut_tf.figures.curves import Curve, read_curves
+from ut_tf.notices import warn
 from ut_tf.storage.files import write_text
+from ut_tf.storage.layout import METRICS_FILE
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.records_from_runs import name_of_curve
 from ut_tf.tables.runs import FOLD, FoundRun, of_folders
@@ -52,12 +54,16 @@ def keep_curve(folder: Path, run_folder: Path, record: ResultRecord) -> str:
 
 
 def curves_of_runs(runs: Iterable[FoundRun]) -> dict[str, list[dict[str, Curve]]]:
-    """The learning curves of trained runs by what was trained, of each seed.
+    """The learning curves of trained runs by what was trained, of each seed; a run without a log
+    is left out with a warning.
 
     Raises:
       UserError: the log of one cannot be read.
     """
     trained = of_folders(run for run in runs if run.trained)
+    for run in [run for run in trained if not (run.folder / METRICS_FILE).exists()]:
+        warn(f"{run.folder} is left out: it has no {METRICS_FILE} of a training.")
+        trained.remove(run)
     alike: dict[str, list[FoundRun]] = {}
     for run in trained:
         data = [f"{name}={value}" for name, value in run.problem_args.items() if name != FOLD]
