@@ -27,7 +27,7 @@ help:
 	@echo "make test       installs into $(VENV) with what the tests need, and runs them"
 	@echo "make slow-test  the tests that take long or repeat what quicker ones cover; make THIRD=0 slow-test: a third of them"
 	@echo "make faults     damages files and processes for half an hour, and reports (docs/reliability.md); faults-sample: for a minute"
-	@echo "make bench      the benchmarks of docs/performance.md into build/bench.txt; on an idle machine, and with pip install torch ctranslate2 beside peers"
+	@echo "make bench      the benchmarks of docs/performance.md into build/bench.txt; on an idle machine, and with pip install torch jax optax ctranslate2 beside peers"
 	@echo "make lint       ruff check, ruff format --check, mypy, import-linter"
 	@echo "make format     rewrites the files as ruff wants them"
 	@echo "make docs       writes the generated tables of docs/ anew"
@@ -106,12 +106,14 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Widths and shares are those of docs/performance.md; peers run where they are installed.
-PEERS = $(shell $(BIN)/python -c 'import torch' 2>/dev/null && echo --peers=pytorch)
+# Widths and shares are those of docs/performance.md; peers run where they are installed. Where the
+# processor multiplies bfloat16 as float32, an update of a peer in it takes half a minute.
+PEERS := --peers=pytorch,jax
+BFLOAT16 := $(shell grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo && echo $(PEERS),pytorch_bfloat16,jax_bfloat16 || echo $(PEERS) --dtype_policies=float32)
 bench: $(VENV)/.installed-test
 	@mkdir -p build
-	set -e; { $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=4; \
-	$(BIN)/python benchmarks/train.py $(PEERS) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=2; \
+	set -e; { $(BIN)/python benchmarks/train.py $(PEERS),pytorch_bfloat16,jax_bfloat16 --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=1; \
+	$(BIN)/python benchmarks/train.py $(BFLOAT16) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=1; \
 	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
 	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
 	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \

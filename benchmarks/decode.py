@@ -302,7 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    from ut_tf.inference.int8_decoder import Int8Decoder
+    from ut_tf.inference.int8_decoder import decoder_in
 
     names, compute_types = _names(flags), flags.compute_types.split(",")
     lengths, beam_sizes = (
@@ -314,7 +314,7 @@ def _measurements(flags: argparse.Namespace, networks: dict[str, Any]) -> Iterat
     for name in names:
         model = make_model(name, networks[name], flags.vocab_size, flags.dtype_policy)
         for compute_type, shape, beam_size in itertools.product(compute_types, shapes, beam_sizes):
-            decoder = Int8Decoder(model) if compute_type == "int8" else model
+            decoder = decoder_in(model, compute_type)
             search = our_search(decoder, beam_size, shape)
             yield measure(name, compute_type, beam_size, shape, flags.repetitions, search)
     if flags.ctranslate2 == "no" or (

@@ -2,18 +2,19 @@
 
     python benchmarks/train.py  # universal_transformer_tiny, 4 steps, reversal, 2048 tokens
     python benchmarks/train.py --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024
-    python benchmarks/train.py --peers=pytorch  # beside the same in PyTorch
+    python benchmarks/train.py --peers=pytorch,pytorch_bfloat16,jax,jax_bfloat16
 
 Timed is what ut-trainer does between two log points, without writing. A product of [m, k] and
 [k, n] is 2mkn FLOP, the backward pass twice the forward pass. Counted are all matrix products,
-padding included. The peak is that of 3000 x 3000 matrices (measuring.py). Peers take turns with
-the library and train on batches of the same pipeline, held in memory. The last line is JSON with
+padding included. The peak is that of 3000 x 3000 matrices (measuring.py). With peers, all take
+turns on the same few batches, held in memory. The last line is JSON with
 all numbers; they mean something on an idle machine only.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import sys
@@ -136,20 +137,21 @@ class Training:
             return train_batches(problem, run.data_dir, training, 1, run.seed, epoch, skip_batches)
 
         self._batches = TrainingBatches(make_dataset, workers)
+        self._next = self._batches.next
         spec = self._batches.element_spec
         self._step = TrainingStep(self._model, optimizer, run.hparams, workers, spec)
         self.update(max(warmup_steps, 1))
 
     def update(self, steps: int) -> None:
         """Updates the weights so often, and waits for the end."""
-        self._step.read([self._step.update([self._batches.next()])[0] for _ in range(steps)])
+        self._step.read([self._step.update([self._next()])[0] for _ in range(steps)])
 
     def measure(self, seconds: float) -> Measurement:
         """Goes on for about `seconds`, at least one update, and says how fast that was."""
         pending, shapes = [], []
         began, cpu_began = time.perf_counter(), time.process_time()
         while not pending or time.perf_counter() - began < seconds:
-            batch = self._batches.next()
+            batch = self._next()
             pending.append(self._step.update([batch])[0])
             shapes.append(_shapes(batch))
         reports = self._step.read(pending)
@@ -164,9 +166,13 @@ class Training:
             loss=reports[-1].loss,
         )
 
-    def sample(self, count: int) -> list[tuple[int, dict[str, Any]]]:
-        """The next batches, of numpy arrays, each with its FLOP."""
+    def hold(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+        """Trains on the next batches alone from now on, on each twice at once, so that their shapes
+        are traced. Returns them, of numpy arrays, each with its FLOP.
+        """
         batches = [self._batches.next() for _ in range(count)]
+        self._next = itertools.cycle(batches).__next__
+        self.update(2 * count)
         return [
             (
                 int(self._flop(_shapes(batch))),
@@ -227,7 +233,8 @@ def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> di
             "padding": round(1.0 - measured.tokens / measured.positions, 3),
             "loss": round(measured.loss, 4),
         }
-        for kind in ("float32", PEAK_KINDS.get(name, "float32")):
+        peer = processes.PEERS.get(name)
+        for kind in ("float32", PEAK_KINDS.get(peer.policy if peer else name, "float32")):
             if kind in peaks:
                 values[f"share_of_{kind}_peak"] = round(measured.flop_per_second / peaks[kind], 3)
         numbers[name] = values
@@ -255,7 +262,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("dtype_policies", "float32,mixed_bfloat16", "measured one after the other"),
         ("peers", "", peers),
         ("peer_threads", os.cpu_count() or 1, "threads of each operation of the peers"),
-        ("peer_batches", 16, "batches that the peers train on in turn"),
+        ("peer_batches", 16, "batches that all train on in turn beside peers"),
         ("seconds", 20.0, "wall time of each dtype policy and peer"),
         ("rounds", 4, "turns that these seconds are cut into"),
         ("warmup_steps", 40, "updates before each measurement"),
@@ -292,9 +299,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(machine.header())
     print(table(transpose(numbers)))
     for name in peers:
-        ratio = ratio_to_peer(measurements["float32"], measurements[name])
-        print(f"float32 trains {ratio['ratio']} times as fast as {name}")
-        numbers.update(ratio)
+        policy = processes.PEERS[name].policy
+        ratio = ratio_to_peer(measurements[policy], measurements[name])
+        print(f"{policy} trains {ratio['ratio']} times as fast as {name}")
+        numbers[name].update(ratio)
     names = (*DEFAULTS, "problem_args", "intra_op_threads", "inter_op_threads", "peer_threads")
     settings = {name: getattr(flags, name) for name in names}
     unavailable = {"unavailable": missing} if missing else {}
@@ -307,12 +315,13 @@ def _peers(flags: argparse.Namespace, runs: dict[str, Run]) -> tuple[list[str], 
     names = [name for name in flags.peers.split(",") if name]
     if not names:
         return [], {}
-    if "float32" not in runs:
-        raise UserError(
-            f"--dtype_policies={flags.dtype_policies}: peers train in float32; add float32."
-        )
-    processes.check(runs["float32"])
-    return processes.available(names)
+    names, missing = processes.available(names)
+    for name in names:
+        policy = processes.PEERS[name].policy
+        if policy not in runs:
+            raise UserError(f"--dtype_policies={flags.dtype_policies}: {name} needs {policy}.")
+        processes.check(runs[policy])
+    return names, missing
 
 
 def _measure(
@@ -321,18 +330,15 @@ def _measure(
     """Measures the dtype policies and the peers in turns."""
     measures: dict[str, Callable[[float], Measurement]] = {}
     with contextlib.ExitStack() as stack:
+        batches: list[tuple[int, dict[str, Any]]] = []
         for policy, run in runs.items():
             training = Training(run, flags.warmup_steps)
             stack.callback(training.close)
             measures[policy] = training.measure
-            if policy == "float32" and peers:
-                batches = training.sample(flags.peer_batches)
+            batches = training.hold(flags.peer_batches) if peers else []
         for name in peers:
-            peer = stack.enter_context(
-                processes.Peer(
-                    name, runs["float32"], batches, flags.peer_threads, flags.warmup_steps
-                )
-            )
+            run = runs[processes.PEERS[name].policy]
+            peer = stack.enter_context(processes.Peer(name, run, batches, flags.peer_threads))
             measures[name] = lambda seconds, peer=peer: Measurement(**peer.measure(seconds))
         return in_turns(measures, flags.seconds, max(flags.rounds, 1))
 

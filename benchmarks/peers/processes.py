@@ -3,7 +3,7 @@
 ::
 
     names, missing = available(["pytorch"])
-    with Peer("pytorch", run, batches, threads=2, warmup_steps=10) as peer:
+    with Peer("pytorch", run, batches, threads=2) as peer:
         numbers = peer.measure(seconds=5.0)   # what train.Measurement holds
 
 A peer's process waits while others are measured.
@@ -16,14 +16,35 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.run import Run
 
-PEERS = ("pytorch",)
-PROGRAM = Path(__file__).resolve().parent / "pytorch_universal_transformer.py"
+HERE = Path(__file__).resolve().parent
+
+
+class Program(NamedTuple):
+    """What a peer is made of.
+
+    Fields:
+      script: in this folder.
+      modules: that it imports, to be installed.
+      policy: the library's dtype policy that it is compared with.
+    """
+
+    script: str
+    modules: tuple[str, ...]
+    policy: str = "float32"
+
+
+PEERS = {
+    "pytorch": Program("pytorch_universal_transformer.py", ("torch",)),
+    "pytorch_bfloat16": Program("pytorch_universal_transformer.py", ("torch",), "mixed_bfloat16"),
+    "jax": Program("jax_universal_transformer.py", ("jax", "optax")),
+    "jax_bfloat16": Program("jax_universal_transformer.py", ("jax", "optax"), "mixed_bfloat16"),
+}
 READ_FIELDS = (
     "hidden_size",
     "filter_size",
@@ -58,8 +79,9 @@ def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     for name in names:
         if name not in PEERS:
             raise UserError(f"--peers={name}: expected some of {', '.join(PEERS)}.")
-        if importlib.util.find_spec("torch") is None:
-            missing[name] = f"{name} is not measured: install PyTorch with `pip install torch`."
+        modules = PEERS[name].modules
+        if any(importlib.util.find_spec(module) is None for module in modules):
+            missing[name] = f"{name} is not measured: run `pip install {' '.join(modules)}`."
     return [name for name in names if name not in missing], missing
 
 
@@ -102,7 +124,6 @@ class Peer:
       run: whose network and training it imitates.
       batches: each with its FLOP; the peer trains on them in turn.
       threads: of each operation.
-      warmup_steps: updates before any is timed, at least one on each batch.
 
     Raises:
       UserError: the process has failed; what it said stands on standard error.
@@ -114,7 +135,6 @@ class Peer:
         run: Run,
         batches: Sequence[tuple[int, dict[str, Any]]],
         threads: int,
-        warmup_steps: int,
     ) -> None:
         assert run.spec is not None
         training = run.hparams.training
@@ -130,10 +150,10 @@ class Peer:
                 "clip_norm": training.clip_norm,
                 "batches": str(stored),
                 "threads": threads,
-                "warmup_steps": warmup_steps,
+                "is_bfloat16": PEERS[name].policy == "mixed_bfloat16",
             }
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), json.dumps(task)],
+                [sys.executable, str(HERE / PEERS[name].script), json.dumps(task)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

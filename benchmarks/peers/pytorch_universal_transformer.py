@@ -5,68 +5,23 @@ compares the library with.
 
 It has the library's shape: the same parameters, coordinates, dropout, tied embeddings, Adam and
 smoothed labels. It is written as a user of PyTorch would write it, with its fused attention and its
-fused Adam. As a command it trains on batches from a file: a line with seconds on standard input is
-answered by a line of JSON. It imports neither TensorFlow nor ut-tf.
+fused Adam, and autocast for bfloat16. As a command it trains on batches from a file (shared.py).
 """
 
-import dataclasses
 import json
-import math
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
+from shared import LEARNING_RATE, Network, answer, positions, stored_batches
 from torch import Tensor, nn
 from torch.nn import functional
 
-LEARNING_RATE = 1e-4
 
-
-@dataclasses.dataclass(frozen=True)
-class Network:
-    """The shape of the network; fields are named as the library's hyperparameters."""
-
-    hidden_size: int
-    filter_size: int
-    num_heads: int
-    num_steps: int
-    norm: str
-    norm_epsilon: float
-    dropout: float
-    attention_dropout: float
-    relu_dropout: float
-    position: str
-    step_encoding: str
-
-
-def paper_sinusoid(coordinates: Tensor, hidden_size: int) -> Tensor:
-    """Sines and cosines in turn, arXiv 1807.03819 equations 6 and 7: [length] -> [length,
-    hidden_size].
-    """
-    exponents = torch.arange(hidden_size // 2) * (2.0 / hidden_size)
-    angles = coordinates[:, None] * torch.exp(-math.log(10000.0) * exponents)
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
-
-
-def tensor2tensor_sinusoid(coordinates: Tensor, hidden_size: int) -> Tensor:
-    """All sines before all cosines: [length] -> [length, hidden_size]."""
-    count = hidden_size // 2
-    increment = math.log(10000.0) / max(count - 1, 1)
-    angles = coordinates[:, None] * torch.exp(-increment * torch.arange(count))
-    return torch.cat([angles.sin(), angles.cos()], -1)
-
-
-def positions(form: str, count: int, hidden_size: int) -> Tensor:
-    """The signals [count, hidden_size] of the first positions or steps: "paper" counts from 1,
-    "tensor2tensor" from 0.
-    """
-    order = torch.arange(count, dtype=torch.float32)
-    if form == "paper":
-        return paper_sinusoid(order + 1.0, hidden_size)
-    return tensor2tensor_sinusoid(order, hidden_size)
+def signals(network: Network, count: int) -> Tensor:
+    """The signals float32 [count, hidden_size] of the first positions or steps."""
+    return torch.from_numpy(positions(network.position, count, network.hidden_size))
 
 
 class Attention(nn.Module):
@@ -137,7 +92,7 @@ class Stack(nn.Module):
         self.step_table = None
         if network.step_encoding == "learned":
             self.step_table = nn.Parameter(torch.randn(self.depth, width) * width**-0.5)
-        self.register_buffer("steps", positions(network.position, self.depth, width), False)
+        self.register_buffer("steps", signals(network, self.depth), False)
 
     def forward(
         self,
@@ -191,7 +146,7 @@ class UniversalTransformer(nn.Module):
         self.table = nn.Parameter(torch.randn(vocab_size, width) * width**-0.5)
         self.encoder, self.decoder = Stack(network, False), Stack(network, True)
         self.dropout = nn.Dropout(network.dropout)
-        self.register_buffer("signal", positions(network.position, max_length, width), False)
+        self.register_buffer("signal", signals(network, max_length), False)
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
         length = targets.shape[1]
@@ -221,25 +176,18 @@ def smoothed_loss(logits: Tensor, targets: Tensor, label_smoothing: float) -> Te
 
 
 class Training:
-    """The training of a new network on batches in memory, one after the other and again.
+    """The training of a new network on batches in memory.
 
     Args:
       task: "network", "vocab_size", "label_smoothing", "adam" (betas, epsilon), "clip_norm",
-        "batches" (the file), "threads" and "warmup_steps".
+        "batches" (the file), "threads" and "is_bfloat16" (autocast).
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
         torch.set_num_threads(task["threads"])
         torch.manual_seed(0)
-        stored = np.load(task["batches"])
-        self._flop = [int(value) for value in stored["flop"]]
-        self._batches = [
-            tuple(
-                torch.from_numpy(stored[f"{name}_{number}"].astype(np.int64))
-                for name in ("inputs", "targets")
-            )
-            for number in range(len(self._flop))
-        ]
+        self.batches = stored_batches(task)
+        self._ids = [tuple(map(torch.from_numpy, batch[1:])) for batch in self.batches]
         self._network = UniversalTransformer(Network(**task["network"]), task["vocab_size"])
         beta1, beta2, epsilon = task["adam"]
         self._optimizer = torch.optim.Adam(
@@ -247,54 +195,21 @@ class Training:
         )
         self._clip_norm = task["clip_norm"]
         self._label_smoothing = task["label_smoothing"]
-        self._updates = 0
-        # Each shape once before anything is timed.
-        for _ in range(max(task["warmup_steps"], len(self._flop))):
-            self.update()
+        self._is_bfloat16 = task["is_bfloat16"]
 
-    def update(self) -> tuple[int, Tensor]:
-        """Updates the weights once: (the number of the batch, the loss [])."""
-        number = self._updates % len(self._flop)
-        inputs, targets = self._batches[number]
-        loss = smoothed_loss(self._network(inputs, targets), targets, self._label_smoothing)
+    def update(self, number: int) -> Tensor:
+        """Updates the weights with the batch of that number; the loss []."""
+        inputs, targets = self._ids[number]
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._is_bfloat16):
+            loss = smoothed_loss(self._network(inputs, targets), targets, self._label_smoothing)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self._clip_norm:
             nn.utils.clip_grad_norm_(self._network.parameters(), self._clip_norm)
         self._optimizer.step()
-        self._updates += 1
-        return number, loss.detach()
-
-    def measure(self, seconds: float) -> dict[str, float]:
-        """Goes on for about `seconds`, at least one update; what ``train.Measurement`` holds."""
-        numbers: list[int] = []
-        loss = torch.zeros([])
-        began, cpu_began = time.perf_counter(), time.process_time()
-        while not numbers or time.perf_counter() - began < seconds:
-            number, loss = self.update()
-            numbers.append(number)
-        targets = [self._batches[number][1] for number in numbers]
-        return {
-            "steps": len(numbers),
-            "seconds": time.perf_counter() - began,
-            "cpu_seconds": time.process_time() - cpu_began,
-            "flop": sum(self._flop[number] for number in numbers),
-            "tokens": sum(int((batch != 0).sum()) for batch in targets),
-            "positions": sum(batch.numel() for batch in targets),
-            "loss": float(loss),
-        }
-
-
-def main() -> int:
-    """Answers each line of standard input, seconds, with a measurement; the first line printed says
-    that it is ready.
-    """
-    training = Training(json.loads(sys.argv[1]))
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(training.measure(float(line))), flush=True)
-    return 0
+        return loss.detach()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    training = Training(json.loads(sys.argv[1]))
+    answer(training.update, training.batches)
