@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 # Every process imports TensorFlow and traces its own graphs: more than four of them gain nothing.
-PYTEST_FLAGS ?= -n auto --maxprocesses=4 --dist=worksteal
+PYTEST_FLAGS ?= -n auto --maxprocesses=4
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
 # `make PYTHON=/path/to/python demo` takes that one; otherwise the first of these that is new enough and not too new.
@@ -69,10 +69,10 @@ demo-sudoku: $(VENV)/.installed
 	@echo 'Does it think as long as it should?  source $(BIN)/activate; ut-eval --output_dir=demo/sudoku --by_difficulty'
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --dist=loadfile --no-loadscope-reorder
 
 slow-test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow $(if $(THIRD),--third=$(THIRD) $(PYTEST_FLAGS))
+	$(BIN)/python -m pytest -m slow $(if $(THIRD),--third=$(THIRD) $(PYTEST_FLAGS) --dist=worksteal)
 
 mutants: $(VENV)/.installed-test
 	$(BIN)/python tests/mutants/run.py
