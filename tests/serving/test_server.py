@@ -382,12 +382,12 @@ def opened(tab: Tab) -> Iterator[Callable[[dict[str, Any], dict[str, Any]], Tab]
 
 
 def test_classes_have_names(opened: Callable[..., Tab]) -> None:
-    answer = {"outputs": "<b>", "probability": 0.75, "probabilities": [0.25, 0.75]}
+    answer = {"outputs": "<b>", "probability": 0.999, "probabilities": [0.001, 0.999]}
     signatures = {"weigh": (["inputs"], lambda examples: [answer] * len(examples))}
     page = opened(signatures, {"classes": ["kitchen", "<b>"]})
-    assert ask(page, "weigh", inputs="x") == ["<b>75%"]
+    assert ask(page, "weigh", inputs="x") == ["<b>>99%"]
     cells = [text for text in page.texts("#result td") if text]
-    assert cells == ["<b>", "75%", "kitchen", "25%"]
+    assert cells == ["<b>", ">99%", "kitchen", "<1%"]
 
 
 def test_boards_are_drawn_and_their_steps(opened: Callable[..., Tab]) -> None:
