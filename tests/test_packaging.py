@@ -79,6 +79,14 @@ def test_the_lock_fits_and_has_checksums_and_no_registry() -> None:
         assert locked[_distribution(requirement)] in parsed.specifier, requirement
 
 
+def test_the_tests_of_the_ends_of_the_ranges_are_there() -> None:
+    text = (ROOT / ".ci" / "dependencies").read_text(encoding="utf-8")
+    named = re.findall(r"^  (tests/\S+\.py)(?:::(\w+))?$", text, re.MULTILINE)
+    assert len(named) > 10
+    for file, test in named:
+        assert f"def {test}" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
 @pytest.mark.slow
 def test_distributions_are_complete_and_build_without_deprecations(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77", reason="the extra [test] brings it")
