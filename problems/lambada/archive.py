@@ -158,7 +158,7 @@ class Sources:
             return decode_utf8(content.read() if content else b"", name, _REMEDY), name
 
 
-def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = True) -> Sources:
+def find_sources(tmp_dir: Path, train_files: str, name: str) -> Sources:
     """The sources in `tmp_dir` and its folder `lambada`; downloads the archive where
     passages or training text are missing.
 
@@ -167,7 +167,6 @@ def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = 
       train_files: folder or tar file with texts to train on, also from `tmp_dir`; empty: the
         archive's novels.
       name: of the problem, for messages.
-      needs_text: whether training text is needed at all.
 
     Raises:
       UserError: `train_files` does not exist, or the archive is needed and cannot be had.
@@ -180,8 +179,7 @@ def find_sources(tmp_dir: Path, train_files: str, name: str, needs_text: bool = 
     }
     train = find_texts(tmp_dir, train_files) if train_files else None
     there = next((folder for folder in folders if (folder / ARCHIVE.file).is_file()), None)
-    enough = PASSAGE_FILES["validation"] in plain and (train is not None or not needs_text)
-    if there is None and enough:
+    if there is None and train is not None and PASSAGE_FILES["validation"] in plain:
         return Sources(None, plain, train)
     return Sources(find_or_download(ARCHIVE, there or tmp_dir, name), plain, train)
 

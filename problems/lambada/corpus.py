@@ -31,8 +31,6 @@ UNKNOWN_ID = FIRST_SYMBOL_ID
 ABSENT_ID = FIRST_SYMBOL_ID + 1
 FIRST_NUMBERED_ID = FIRST_SYMBOL_ID + 2
 _FORMAT = 1
-# Two development passages with so many words in a row alike are cut from the same page.
-_OVERLAP = 15
 _SECONDS = 10.0
 Ids = npt.NDArray[np.int32]
 Places = npt.NDArray[np.int64]
@@ -72,59 +70,17 @@ class LambadaSettings:
       min_books: of a vocabulary made from the training text: a word stands in at least that many of
         its books.
       tokenize: whether one's own training texts are running text.
-      use_novels: whether there is training text; without, the vocabulary is made of the development
-        passages.
-      folds, fold: where there is no training text: the passages that this fold is judged on have no
-        part in the vocabulary.
     """
 
     vocab_size: int
     unknown_words: int
     min_books: int
     tokenize: bool
-    use_novels: bool = True
-    folds: int = 0
-    fold: int = 0
 
 
 def special_symbols(unknown_words: int) -> list[str]:
     """The symbols that stand before the words of the vocabulary, from FIRST_SYMBOL_ID on."""
     return [UNKNOWN, "<absent>", *(f"<unknown-{number}>" for number in range(1, unknown_words + 1))]
-
-
-def fold_of(passages: Texts, folds: int) -> npt.NDArray[np.int64]:
-    """The fold, from 1, of each development passage: by a fixed order drawn at random.
-
-    Passages that overlap have the fold of the first of them, so that none is judged by a network
-    that was trained on its sentences.
-    """
-    return (np.random.default_rng(0).permutation(len(passages)) % folds + 1)[first_alike(passages)]
-
-
-def first_alike(passages: Texts) -> Places:
-    """The number of the first passage that each is connected with by runs of `_OVERLAP` words that
-    both have.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    # Where a run of words begins that ends in the same passage.
-    places = np.concatenate(
-        [np.arange(start, end - _OVERLAP + 1) for start, end in itertools.pairwise(passages.starts)]
-    )
-    owners = np.searchsorted(passages.starts, places, side="right") - 1
-    runs: Any = np.ascontiguousarray(passages.words[places[:, np.newaxis] + np.arange(_OVERLAP)])
-    _, same = np.unique(
-        runs.view(np.dtype((np.void, runs.itemsize * _OVERLAP))).ravel(), return_inverse=True
-    )
-    size = len(passages)
-    # Passages and runs are the two sides of a graph; what hangs together in it shares text.
-    graph = coo_array(
-        (np.ones(len(places), np.int8), (owners, size + same)), shape=(size + len(places),) * 2
-    )
-    labels = connected_components(graph, directed=False)[1][:size]
-    _, firsts, groups = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(firsts[groups], np.int64)
 
 
 class LambadaCorpus:
@@ -162,29 +118,20 @@ class LambadaCorpus:
             if (of_split := sources.passages(split)) is not None
         }
         numbers = _Numbers()
-        books = sources.books(settings.tokenize) if settings.use_novels else iter(())
-        train = numbers.texts(
-            words
-            for _, words in tqdm.tqdm(
-                books, desc="reading", unit=" books", delay=1.0, mininterval=_SECONDS
-            )
-        )
+        books = sources.books(settings.tokenize)
+        read = tqdm.tqdm(books, desc="reading", unit=" books", delay=1.0, mininterval=_SECONDS)
+        train = numbers.texts(words for _, words in read)
         judged = {split: numbers.texts(of_split) for split, of_split in passages.items()}
-        given = sources.vocabulary() if settings.use_novels else None
+        given = sources.vocabulary()
         if given is not None:
-            words = [
-                word
-                for word, _ in sorted(given, key=lambda row: (-row[1], row[0]))[
-                    : settings.vocab_size
-                ]
-            ]
+            ranked = sorted(given, key=lambda row: (-row[1], row[0]))
+            words = [word for word, _ in ranked[: settings.vocab_size]]
         else:
-            counted = train if settings.use_novels else _other_folds(judged["validation"], settings)
-            words = numbers.frequent(counted, settings.vocab_size, settings.min_books)
+            words = numbers.frequent(train, settings.vocab_size, settings.min_books)
         special = special_symbols(settings.unknown_words)
         ids = numbers.ids(words, FIRST_SYMBOL_ID + len(special))
         write_symbols(self.words_file, [*special, *words])
-        texts = {**({"train": train} if settings.use_novels else {}), **judged}
+        texts = {"train": train, **judged}
         for split, numbered in texts.items():
             numbered.translate(ids)
             self._write(split, numbered)
@@ -194,7 +141,7 @@ class LambadaCorpus:
             "vocab_size": size,
             "words": len(words),
             "own_vocabulary": given is None,
-            "own_text": sources.train is not None or not settings.use_novels,
+            "own_text": sources.train is not None,
             "splits": {split: _counts(numbered, size) for split, numbered in texts.items()},
             "words_sha256": sha256_of(self.words_file),
             "files": [source_record(path, digest=False) for path in sources.files],
@@ -304,14 +251,6 @@ class _Numbers:
         return np.array(
             [known[word] if word in known else next(unknown) for word in self._numbers], np.int32
         )
-
-
-def _other_folds(passages: Texts, settings: LambadaSettings) -> Texts:
-    kept = np.flatnonzero(fold_of(passages, settings.folds) != settings.fold)
-    parts = [
-        passages.words[passages.starts[number] : passages.starts[number + 1]] for number in kept
-    ]
-    return Texts(np.concatenate(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64))
 
 
 def _counts(texts: Texts, vocab_size: int) -> dict[str, int]:

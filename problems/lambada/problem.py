@@ -81,7 +81,7 @@ class LambadaProblem(Problem):
         """The parts of the benchmark that were replaced: training text, vocabulary."""
         summary = self._prepared(data_dir).summary
         notes = []
-        if summary["own_text"] and "train" in summary["splits"]:
+        if summary["own_text"]:
             notes.append(f"trained on {summary['splits']['train']['texts']:,} other books")
         if summary["own_vocabulary"]:
             notes.append(f"vocabulary of {summary['words']:,} words made from the training text")
@@ -93,14 +93,13 @@ class LambadaProblem(Problem):
         return "validation" if self._evaluate_on == "development" else "test"
 
     def _corpus(self, data_dir: Path) -> LambadaCorpus:
-        decides = json.dumps(
-            [dataclasses.asdict(self._settings), self._train_files], sort_keys=True
-        )
+        # As earlier versions, which had cross-validation, name the folder.
+        settings = {**dataclasses.asdict(self._settings), "use_novels": True, "folds": 0, "fold": 0}
+        decides = json.dumps([settings, self._train_files], sort_keys=True)
         return LambadaCorpus(data_dir / _FOLDER / hashlib.sha256(decides.encode()).hexdigest()[:8])
 
     def _make(self, corpus: LambadaCorpus, tmp_dir: Path) -> None:
-        use_novels = self._settings.use_novels
-        sources = find_sources(tmp_dir, self._train_files, self.name, use_novels)
+        sources = find_sources(tmp_dir, self._train_files, self.name)
         corpus.prepare(sources, self._settings, self.name)
 
     def _own_texts(self, tmp_dir: Path) -> list[Path]:

@@ -2,30 +2,23 @@
 the words of the context (Chu et al. 2017, arXiv 1610.08431).
 """
 
-import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import tensorflow as tf
 
+from ut_tf.data.arguments import at_least
+from ut_tf.data.batch_plan import evenly_spaced
 from ut_tf.data.corpus.encoded_pairs import pad_stretches
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import PassageCodec
-from ut_tf.problems.lambada.corpus import (
-    UNKNOWN_ID,
-    LambadaSettings,
-    Texts,
-    first_alike,
-    fold_of,
-)
+from ut_tf.problems.lambada.corpus import UNKNOWN_ID, LambadaSettings, Texts
 from ut_tf.problems.lambada.passages import (
     LEAST_CONTEXT,
     Passages,
-    answerable,
     cut_passages,
     gather_words,
     given_passages,
@@ -33,8 +26,6 @@ from ut_tf.problems.lambada.passages import (
 )
 from ut_tf.problems.lambada.problem import EvaluateOn, LambadaProblem
 from ut_tf.symbols import END_ID
-
-_VALIDATION_FOLD_SHARE = 10
 
 
 class LambadaRC(LambadaProblem):
@@ -53,20 +44,12 @@ class LambadaRC(LambadaProblem):
         books.
       unknown_words: how many different unknown words of a passage are told apart, by their order;
         0: all are one symbol.
-      passages: how many passages are cut from the novels, evenly spaced over all that there are; 0:
-        none, and no novels are needed.
+      passages: how many passages are cut from the novels, evenly spaced over all that there are.
       longest: words of such a passage at most.
-      folds: cross-validation over the development passages: the split "test" is every `folds`-th of
-        them, and the others are trained on beside the novels' passages (a tenth of them is the
-        validation split); 0: none.
-      fold: which of the folds is judged, from 1.
-      disjoint_splits: whether passages for validation that share text with those trained on are
-        kept out of these under cross-validation.
     """
 
     method = "classify"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
-    earlier_arguments: ClassVar[Mapping[str, Any]] = {"disjoint_splits": False}
 
     def __init__(
         self,
@@ -79,41 +62,17 @@ class LambadaRC(LambadaProblem):
         unknown_words: int = 20,
         passages: int = 200_000,
         longest: int = 200,
-        folds: int = 0,
-        fold: int = 1,
-        disjoint_splits: bool = True,
         evaluate_on: EvaluateOn = "test",
     ) -> None:
-        if passages < 0 or folds < 0 or folds == 1 or not 1 <= fold <= max(folds, 1):
-            given = f"`passages`={passages}, `folds`={folds}, `fold`={fold}"
-            raise UserError(
-                f"{given}: expected no folds or at least 2, and a fold from 1 to folds."
-            )
-        if not passages and not folds:
-            raise UserError(
-                f"{name}: `passages`=0 and `folds`=0 leave nothing to train on; give passages of"
-                " the novels, or folds."
-            )
+        at_least(1, "passages", passages)
         if longest < LEAST_CONTEXT + 2:
             raise UserError(
                 f"`longest`={longest}: expected at least {LEAST_CONTEXT + 2} words, a context of"
                 f" {LEAST_CONTEXT} and a question."
             )
-        if train_files and not passages:
-            raise UserError(
-                f"{name}: `passages`=0 trains on no novels: leave `train_files`={train_files} out,"
-                " or give passages."
-            )
-        if folds and (control or evaluate_on != "test"):
-            raise UserError(
-                f"{name}: `folds`={folds} says what is judged: leave `evaluate_on` out, and use"
-                " lambada_rc."
-            )
-        whole = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)
-        without = dataclasses.replace(whole, use_novels=False, folds=folds, fold=fold)
-        super().__init__(name, control, whole if passages else without, train_files, evaluate_on)
-        self._passages, self._longest, self._folds, self._fold = passages, longest, folds, fold
-        self._keeps_apart = disjoint_splits
+        settings = LambadaSettings(vocab_size, unknown_words, min_books, tokenize)
+        super().__init__(name, control, settings, train_files, evaluate_on)
+        self._passages, self._longest = passages, longest
         self._tables: dict[tuple[Path, str], _PassageTable] = {}
 
     def spec(self, data_dir: Path) -> ProblemSpec:
@@ -158,50 +117,13 @@ class LambadaRC(LambadaProblem):
         """The codec of contexts and questions in LAMBADA's form."""
         return PassageCodec(vocab_dir, self._settings.unknown_words)
 
-    def data_note(self, data_dir: Path) -> str:
-        """The replaced parts, as for LambadaLM, and the fold."""
-        note = super().data_note(data_dir)
-        fold = f"fold {self._fold} of {self._folds} of the development set" if self._folds else ""
-        return "; ".join(filter(None, (fold, note)))
-
-    def _chosen(self, split: str, data_dir: Path) -> tuple[list[Texts], list[Passages]]:
-        """The texts of a split's passages, and the passages of each."""
-        words = self._prepared(data_dir).words()
-        if not self._folds and split != "train":
-            texts = self._texts(split, data_dir)
-            return [texts], [given_passages(texts, words)]
-        parts: list[tuple[Texts, Passages]] = []
-        if self._folds:
-            development = self._texts("validation", data_dir)
-            given = given_passages(development, words)
-            chosen = given.taken(np.flatnonzero(self._part(development) == split))
-            parts.append(
-                (development, answerable(development, chosen) if split == "train" else chosen)
-            )
-        if split == "train" and self._passages:
-            novels = self._texts("train", data_dir)
-            cut = cut_passages(novels, words, self._longest)
-            kept = (
-                np.arange(min(self._passages, len(cut)), dtype=np.int64)
-                * len(cut)
-                // max(min(self._passages, len(cut)), 1)
-            )
-            parts.append(gather_words(novels, cut.taken(kept)))
-        return [texts for texts, _ in parts], [passages for _, passages in parts]
-
-    def _part(self, passages: Texts) -> Any:
-        """Returns the split of each development passage under cross-validation, strings
-        [passages].
-        """
-        folds = fold_of(passages, self._folds)
-        parts = np.where(folds == self._fold, "test", "train").astype(object)
-        others = np.flatnonzero(parts == "train")
-        validation = others[::_VALIDATION_FOLD_SHARE]
-        if self._keeps_apart:
-            alike = first_alike(passages)
-            validation = others[np.isin(alike[others], np.unique(alike[validation]))]
-        parts[validation] = "validation"
-        return parts
+    def _chosen(self, split: str, data_dir: Path) -> tuple[Texts, Passages]:
+        """The texts that a split's passages are cut from, and the passages."""
+        words, texts = self._prepared(data_dir).words(), self._texts(split, data_dir)
+        if split != "train":
+            return texts, given_passages(texts, words)
+        cut = cut_passages(texts, words, self._longest)
+        return gather_words(texts, cut.taken(evenly_spaced(len(cut), self._passages)))
 
 
 class _PassageTable:
@@ -209,33 +131,25 @@ class _PassageTable:
 
     Args:
       texts: whose words the passages are cut from.
-      passages: of each of the texts.
+      passages: of the texts.
       vocab_size, unknown_words: as for ``number_unknown``.
     """
 
     def __init__(
-        self, texts: list[Texts], passages: list[Passages], vocab_size: int, unknown_words: int
+        self, texts: Texts, passages: Passages, vocab_size: int, unknown_words: int
     ) -> None:
         self._vocab_size, self._unknown_words = vocab_size, unknown_words
-        self._words = tf.concat([tf.constant(part.words, tf.int32) for part in texts], 0)
-        offsets = np.cumsum([0, *(len(part.words) for part in texts)])[:-1]
-        self._places = [
-            np.concatenate(
-                [
-                    getattr(of_text, side) + offset
-                    for of_text, offset in zip(passages, offsets, strict=True)
-                ]
-            )
-            for side in ("starts", "questions", "answers")
-        ]
-        starts, _, answers = self._places
+        self._words = tf.constant(texts.words, tf.int32)
+        self._passages = passages
         # One symbol ends the context, one the question.
-        self.lengths = (answers - starts + 2).astype(np.int32)
+        self.lengths = (passages.answers - passages.starts + 2).astype(np.int32)
 
     def examples(self, order: Any) -> ExampleTable:
         """The passages in an order: int [passages]."""
+        chosen = self._passages.taken(order)
         starts, questions, answers = (
-            tf.constant(places[order], tf.int64) for places in self._places
+            tf.constant(places, tf.int64)
+            for places in (chosen.starts, chosen.questions, chosen.answers)
         )
 
         def batch(numbers: Any) -> dict[str, Any]:

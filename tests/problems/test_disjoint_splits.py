@@ -35,8 +35,6 @@ from ut_tf.problems.algorithmic.problem import Algorithmic
 from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.simulator.supporting_facts import SimulatedBabi
 from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulate_lines
-from ut_tf.problems.lambada.archive import PASSAGE_FILES
-from ut_tf.problems.lambada.reading import LambadaRC
 from ut_tf.problems.lte.problem import LearningToExecute
 from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.classify import ClassifyFiles
@@ -55,7 +53,7 @@ from ut_tf.problems.translation.own_files import TranslateFiles
 
 # Divided by those who published them.
 # Splits by groups of a folder that somebody else divided: the last.
-OFFICIAL = ("TranslateWmt14", "TranslateMulti30k", "LambadaLM", "PuzzleFolder")
+OFFICIAL = ("TranslateWmt14", "TranslateMulti30k", "LambadaLM", "LambadaRC", "PuzzleFolder")
 WORDS = [f"word{n}" for n in range(9)]
 DRAWS = random.Random(0)
 
@@ -111,17 +109,6 @@ def agreement(folder: Path, kind: type[Problem]) -> Problem:
     return kind()
 
 
-def reading(folder: Path) -> Problem:
-    passages = []
-    for _ in range(60):
-        words = DRAWS.choices(WORDS, k=16)
-        # Twice with another end, as passages cut from one page.
-        passages += [" ".join([*words, ".", *words[:3], end]) for end in words[:2]]
-    DRAWS.shuffle(passages)
-    (folder / PASSAGE_FILES["validation"]).write_text("\n".join(passages) + "\n")
-    return LambadaRC(passages=0, folds=3)
-
-
 PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "classify_files": classify,
     "aligned_files": lambda folder: puzzles(folder, AlignedFiles),
@@ -137,7 +124,6 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
     "babi_sim": lambda _: SimulatedBabi((1, 2), 4, 2, 300, 40),
     "agreement, words": lambda folder: agreement(folder, SvaLanguageModeling),
     "agreement, number": lambda folder: agreement(folder, SvaNumberPrediction),
-    "LAMBADA, folds": reading,
     "copy": lambda _: Algorithmic("copy", 2, 8, 300, test_examples=100),
     "reverse": lambda _: Algorithmic("reverse", 10, 3, 300, test_examples=100),
     "addition": lambda _: Algorithmic("addition", 2, 9, 300, test_examples=100),
@@ -159,7 +145,7 @@ SLOW_SPLITS = ("bAbI, simulated", "simulated tasks")
 # Those of the others come from the same parts.
 QUICK_EPOCHS = (
     *("classify_files", "translate_files", "lm_files", "bAbI, words exchanged", "babi_sim"),
-    *("agreement, words", "LAMBADA, folds", "copy", "parity", "mazes", "Sudoku"),
+    *("agreement, words", "copy", "parity", "mazes", "Sudoku"),
 )
 
 
@@ -390,7 +376,6 @@ def test_a_run_of_version_0_4_keeps_what_it_had(tmp_path: Path) -> None:
         "algorithmic_copy_decimal40": {},
         "prefix_sums_32": {},
         "sva_number_prediction": {},
-        "lambada_rc": {},
         "lm_files": {"source_files": ["a"]},
         "classify_files": {"source_files": ["a"]},
         "translate_files": {"source_files": ["a"]},
@@ -405,7 +390,7 @@ def test_a_run_of_version_0_4_keeps_what_it_had(tmp_path: Path) -> None:
             for problem in (former, said, new)
         ]
         assert folders[0] == folders[1]
-        if folders[0] and name != "lambada_rc":
+        if folders[0]:
             assert folders[2] != folders[0], name
 
 

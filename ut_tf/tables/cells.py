@@ -2,7 +2,7 @@
 
 ::
 
-    readings = {"lte_copy": {(0, ""): Reading(...), (1, ""): Reading(...)}}  # by problem and seed
+    readings = {"lte_copy": {0: Reading(...), 1: Reading(...)}}     # by problem and seed
     cell = make_cell(readings)
     cell.best, cell.mean, cell.deviation, cell.seeds
 
@@ -25,8 +25,6 @@ from ut_tf.evaluation.selection import first
 
 Values = tuple[float | None, ...]
 Interval = tuple[float, float]
-Repetition = tuple[int, str]
-"""A seed and a fold ("" where there are none)."""
 _MARKS = "†‡§¶"
 
 
@@ -116,14 +114,14 @@ def figure_of(record: Record, name: str) -> Figure:
 
 
 def make_cell(
-    readings: Mapping[str, Mapping[Repetition, Reading]],
+    readings: Mapping[str, Mapping[int, Reading]],
     of_problems: int = 1,
     limits: Sequence[float | None] = (),
 ) -> Cell:
     """The cell of readings.
 
     Args:
-      readings: by problem and repetition; at least one.
+      readings: by problem and seed; at least one.
       of_problems: how many problems there should be.
       limits: for each figure: of several problems how many are above it, in place of their mean
         (None); empty: the means of all.
@@ -152,14 +150,10 @@ def make_cell(
     )
 
 
-def best_seed(by_seed: Mapping[Repetition, Reading]) -> Reading | None:
-    """The reading of the seed (or fold) that validation puts first, or the only one.
-
-    None where there are several and not all of them say what validation found, or where they are
-    the folds of a cross-validation, none of which stands for the others.
+def best_seed(by_seed: Mapping[int, Reading]) -> Reading | None:
+    """The reading of the seed that validation puts first, or the only one; None where there are
+    several and not all of them say what validation found.
     """
-    if len(by_seed) > 1 and len({fold for _, fold in by_seed}) > 1:
-        return None
     in_order = [by_seed[seed] for seed in sorted(by_seed)]
     place = first([reading.selection for reading in in_order])
     return None if place is None else in_order[place]

@@ -23,7 +23,7 @@ from ut_tf.storage.files import write_text
 from ut_tf.storage.layout import METRICS_FILE
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.records_from_runs import name_of_curve
-from ut_tf.tables.runs import FOLD, FoundRun, of_folders
+from ut_tf.tables.runs import FoundRun, of_folders
 
 FOLDER = "curves"
 MOST_LINES = 100
@@ -66,12 +66,12 @@ def curves_of_runs(runs: Iterable[FoundRun]) -> dict[str, list[dict[str, Curve]]
         trained.remove(run)
     alike: dict[str, list[FoundRun]] = {}
     for run in trained:
-        data = [f"{name}={value}" for name, value in run.problem_args.items() if name != FOLD]
+        data = [f"{name}={value}" for name, value in run.problem_args.items()]
         alike.setdefault(", ".join([run.problem, *data, run.system, run.recipe]), []).append(run)
     top = os.path.commonpath([run.folder for run in trained]) if trained else ""
     curves: dict[str, list[dict[str, Curve]]] = {}
     for label, members in alike.items():
-        are_seeds = len({run.repetition for run in members}) == len(members)
+        are_seeds = len({run.seed for run in members}) == len(members)
         for run in members:
             folder = "" if are_seeds else f", {os.path.relpath(run.folder, top)}"
             curves.setdefault(label + folder, []).append(read_curves(run.folder))

@@ -149,10 +149,10 @@ def cell_of(table: Table, column: Column, records: Iterable[ResultRecord]) -> Ce
     if not whole:
         return None
     in_order = [_reading(column, run) for run in sorted(whole, key=lambda run: run[0].seed or 0)]
-    cell = make_cell({"": {(place, ""): reading for place, reading in enumerate(in_order)}})
+    cell = make_cell({"": dict(enumerate(in_order))})
     if len({tuple(record.value for record in run) for run in whole}) == 1:
         # Whichever validation puts first.
-        any_one = make_cell({"": {(0, ""): _reading(column, whole[0])}})
+        any_one = make_cell({"": {0: _reading(column, whole[0])}})
         cell = dataclasses.replace(
             any_one, mean=cell.mean, deviation=cell.deviation, seeds=cell.seeds
         )

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from ut_tf.errors import UserError, did_you_mean
 from ut_tf.evaluation.records import Record
-from ut_tf.tables.cells import Figure, Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.cells import Figure, Reading, figure_of, make_cell
 from ut_tf.tables.layout import ABOVE, LENGTH, Column, Publication, Source, Table
 from ut_tf.tables.layout_files import PUBLICATIONS
 from ut_tf.tables.lines import FilledTable, Line
-from ut_tf.tables.runs import FOLD, FoundRun, without_fold
+from ut_tf.tables.runs import FoundRun
 from ut_tf.tables.summary import last_records, summarise
 
 _JOINED = "{}, the best set for each"
@@ -123,7 +123,7 @@ class _Key(NamedTuple):
     use: str = ""
 
 
-_BySeed = dict[Repetition, Reading]
+_BySeed = dict[int, Reading]
 _Cells = dict[str, dict[str, _BySeed]]
 """Readings by column, problem and seed."""
 
@@ -157,7 +157,7 @@ def _fill(
             key = _Key(found.note, run.system, run.recipe, record.used_with)
             by_problem = lines.setdefault(key, {}).setdefault(column.title, {})
             reading = Reading(found.figures, record.selection, run.folder, record.time)
-            _keep(by_problem.setdefault(found.problem, {}), run.repetition, reading, below)
+            _keep(by_problem.setdefault(found.problem, {}), run.seed, reading, below)
     made = [_line(key, cells, table) for key, cells in sorted((lines | _joined(lines)).items())]
     laid_out = dataclasses.replace(table, lines=_LINES, facts=())
     return FilledTable(laid_out, made, tuple(below), publication.publication)
@@ -193,7 +193,7 @@ def _joined(lines: dict[_Key, _Cells]) -> dict[_Key, _Cells]:
             for problem, by_seed in by_problem.items():
                 # Seeds of several recipes: numbered anew, since they only choose among each other.
                 readings = [*joined.get(problem, {}).values(), *by_seed.values()]
-                joined[problem] = {(number, ""): reading for number, reading in enumerate(readings)}
+                joined[problem] = dict(enumerate(readings))
     wider = {
         group: {title: found for title, found in cells.items() if len(found) > most[group, title]}
         for group, cells in groups.items()
@@ -202,18 +202,18 @@ def _joined(lines: dict[_Key, _Cells]) -> dict[_Key, _Cells]:
 
 
 def _keep(
-    by_seed: _BySeed, repetition: Repetition, reading: Reading, below: dict[str, None]
+    by_seed: _BySeed, seed: int, reading: Reading, below: dict[str, None]
 ) -> None:
     """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
     told.
     """
-    other = by_seed.setdefault(repetition, reading)
+    other = by_seed.setdefault(seed, reading)
     if other is reading:
         return
     first, last = sorted((other, reading), key=lambda candidate: candidate.time)
-    by_seed[repetition] = last
+    by_seed[seed] = last
     below[
-        f"Left out: {first.folder}: the same seed ({repetition[0]}) as {last.folder}, which was"
+        f"Left out: {first.folder}: the same seed ({seed}) as {last.folder}, which was"
         " evaluated later."
     ] = None
 
@@ -242,38 +242,29 @@ def _candidates(
         if (
             record.test_problem
             or problem is None
-            or _belongs_elsewhere(run, record, source, problem, table)
+            or _belongs_elsewhere(record, source, problem, table)
         ):
             continue
         for length in _lengths(metrics[0], source, record):
             figures = tuple(_figure(metric, source, record, length) for metric in metrics)
             if figures[0].value is not None:
-                evaluated = _evaluation_notes(run, source, record, length)
+                evaluated = _evaluation_notes(source, record, length)
                 data = _data_notes(run, source, record, publication)
                 note = "; ".join([*data, *evaluated, *_checkpoint_notes(run, record)])
                 order = (-len(evaluated), record.checkpoint == "best", number, length)
                 yield _Candidate(order, source, problem, record, figures, note)
 
 
-def _belongs_elsewhere(
-    run: FoundRun, record: Record, source: Source, problem: str, table: Table
-) -> bool:
+def _belongs_elsewhere(record: Record, source: Source, problem: str, table: Table) -> bool:
     """Whether the record's split is that of another column, so that it has no place in this
     one.
     """
-    splits = _splits(run, record)
+    splits = record.split.split(",")
     return source.split not in splits and any(
         other.split in splits and _problem_in(other, problem) is not None
         for column in table.figures
         for other in column.sources
     )
-
-
-def _splits(run: FoundRun, record: Record) -> list[str]:
-    """The splits that were judged, as tables have them: the folds of a cross-validation are
-    parts of the development data.
-    """
-    return ["validation"] if run.repetition[1] else record.split.split(",")
 
 
 def _problem_of(run: FoundRun, source: Source, publication: Publication) -> str | None:
@@ -307,15 +298,14 @@ def _data_notes(
     arguments = {
         name: value
         for name, value in run.problem_args.items()
-        if name not in (*publication.neutral_arguments, FOLD)
+        if name not in publication.neutral_arguments
     }
     if arguments:
         notes.append(
             ", ".join(f"{name}={_shown(value)}" for name, value in sorted(arguments.items()))
         )
-    data_note = without_fold(record.data_note)
-    if data_note and data_note not in notes:
-        notes.append(data_note)
+    if record.data_note and record.data_note not in notes:
+        notes.append(record.data_note)
     return notes
 
 
@@ -326,11 +316,11 @@ def _shown(value: object) -> str:
     return PurePath(value).name if isinstance(value, str) else str(value)
 
 
-def _evaluation_notes(run: FoundRun, source: Source, record: Record, length: int) -> list[str]:
+def _evaluation_notes(source: Source, record: Record, length: int) -> list[str]:
     notes = []
     if length != source.length:
         notes.append(f"length {length} instead of {source.length}")
-    if source.split not in _splits(run, record):
+    if source.split not in record.split.split(","):
         notes.append(f"{record.split} data instead of {source.split}")
     return notes
 

@@ -16,7 +16,6 @@ import dataclasses
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +36,6 @@ from ut_tf.storage.layout import (
 )
 from ut_tf.storage.processes import HOPELESS, read_processes
 
-FOLD = "fold"
-"""The argument of a problem that says which part of its data a run of a cross-validation is judged
-on.
-"""
 _SYSTEMS = {
     "universal_transformer": "UT",
     "transformer": "Transformer",
@@ -87,20 +82,6 @@ class FoundRun:
     trained: bool
     records: Sequence[Record]
     hopeless: bool = False
-
-    @property
-    def repetition(self) -> tuple[int, str]:
-        """The seed and, in a cross-validation, the fold, which tell the runs of a recipe on a
-        problem apart.
-        """
-        return self.seed, str(self.problem_args.get(FOLD, ""))
-
-
-def without_fold(data_note: str) -> str:
-    """A problem's note on its data with the whole cross-validation in the place of one
-    fold, so that all its runs have the same.
-    """
-    return re.sub(r"\bfold \d+ of (\d+)\b", r"cross-validation, \1 folds", data_note)
 
 
 def find_runs(places: Iterable[Path]) -> tuple[list[FoundRun], list[str]]:

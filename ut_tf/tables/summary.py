@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 from ut_tf.evaluation.records import Record
 from ut_tf.ordering import natural_order
-from ut_tf.tables.cells import Reading, Repetition, figure_of, make_cell
+from ut_tf.tables.cells import Reading, figure_of, make_cell
 from ut_tf.tables.layout import Column, Table
 from ut_tf.tables.lines import FilledTable, Line
-from ut_tf.tables.runs import FOLD, FoundRun, without_fold
+from ut_tf.tables.runs import FoundRun
 
 # What a reader looks at first: kinds of metrics, the most telling first.
 _HEADLINES = (
@@ -68,12 +68,12 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> FilledTable:
     Args:
       evaluations: each run with one of its evaluations.
     """
-    groups: dict[tuple[str, ...], dict[Repetition, Reading]] = {}
+    groups: dict[tuple[str, ...], dict[int, Reading]] = {}
     for run, record in sorted(evaluations, key=lambda evaluation: evaluation[1].time):
         if metric := headline(record):
             problem = record.test_problem or run.problem
             group = (problem, run.system, run.recipe, metric, _note(run, record))
-            groups.setdefault(group, {})[run.repetition] = Reading(
+            groups.setdefault(group, {})[run.seed] = Reading(
                 (figure_of(record, metric),), record.selection, run.folder, record.time
             )
     ordered = sorted(groups, key=lambda group: [natural_order(part) for part in group])
@@ -83,9 +83,7 @@ def summarise(evaluations: Iterable[tuple[FoundRun, Record]]) -> FilledTable:
 
 
 def _note(run: FoundRun, record: Record) -> str:
-    arguments = ", ".join(
-        f"{name}={value}" for name, value in sorted(run.problem_args.items()) if name != FOLD
-    )
+    arguments = ", ".join(f"{name}={value}" for name, value in sorted(run.problem_args.items()))
     trained = f"trained on {run.problem}" if record.test_problem else ""
     split = "" if record.split in ("", "test") else f"{record.split} data"
-    return "; ".join(filter(None, (without_fold(record.data_note), trained, arguments, split)))
+    return "; ".join(filter(None, (record.data_note, trained, arguments, split)))

@@ -27,7 +27,7 @@ from ut_tf.problems.lambada.archive import (
     VOCABULARY_FILE,
 )
 from ut_tf.problems.lambada.codec import PassageCodec, WordsCodec
-from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts, fold_of
+from ut_tf.problems.lambada.corpus import ABSENT_ID, FIRST_NUMBERED_ID, UNKNOWN_ID, Texts
 from ut_tf.problems.lambada.language_model import LambadaLM
 from ut_tf.problems.lambada.passages import cut_passages, gather_words, number_unknown, windows
 from ut_tf.problems.lambada.reading import LambadaRC
@@ -117,11 +117,7 @@ def test_what_is_wrong_in_the_archive_is_named(
 
 def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"passages": 0}, "nothing to train on"),
-        ({"folds": 1}, "`folds`=1, `fold`=1: expected no folds or at least 2"),
-        ({"folds": 3, "fold": 4}, "fold from 1 to folds"),
-        ({"folds": 2, "control": True}, "`folds`=2 says what is judged"),
-        ({"folds": 2, "passages": 0, "train_files": "books"}, "leave `train_files`=books out"),
+        ({"passages": 0}, "`passages`=0: expected at least 1"),
         ({"longest": 51}, "`longest`=51: expected at least 52"),
     ]
     for arguments, message in wrong:
@@ -201,50 +197,6 @@ def test_passages_of_novels_end_with_a_word_that_stands_before() -> None:
         kept = own.words[alone.starts[number] : alone.answers[number] + 1]
         assert [words[word - 2] for word in kept] == book[start : answer + 1]
     assert len(own.words) == 2 * (answer + 1 - start) == own.starts[-1]
-
-
-def test_cross_validation_judges_every_passage_once_and_trains_on_none_of_them(
-    tmp_path: Path,
-) -> None:
-    passages = "".join(f"w{number} sat . he saw w{number}\n" for number in range(40))
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(passages)
-    judged: list[int] = []
-    for fold in (1, 2, 3, 4):
-        problem = LambadaRC(passages=0, folds=4, fold=fold)
-        data_dir = prepared(problem, tmp_path)
-        sizes = {split: len(problem.examples(split, data_dir)) for split in problem.splits}
-        assert sizes == {"train": 27, "validation": 3, "test": 10}
-        parts = problem._part(problem._texts("validation", data_dir))
-        judged += np.flatnonzero(parts == "test").tolist()
-        assert problem.data_note(data_dir).startswith(f"fold {fold} of 4 of the development set")
-    assert sorted(judged) == list(range(40))
-
-
-def test_passages_that_overlap_are_in_one_fold() -> None:
-    drawn = np.random.default_rng(5).integers(1, 2**20, [30, 40]).astype(np.int32)
-    # The first 15 words of passage 20 end passage 3, and those that end it begin passage 11; of
-    # passage 7 only 14 are in passage 8.
-    drawn[20, :15], drawn[11, :15], drawn[8, :14] = drawn[3, -15:], drawn[20, -15:], drawn[7, -14:]
-    passages = Texts(drawn.ravel(), np.arange(0, 30 * 40 + 1, 40))
-    for folds in (2, 5, 30):
-        found = fold_of(passages, folds)
-        assert found[3] == found[20] == found[11]
-    # Of thirty folds for thirty passages each has one, but for those that these have left.
-    assert len(set(fold_of(passages, 30))) == 28
-
-
-def test_what_cannot_be_answered_is_judged_but_not_trained_on(tmp_path: Path) -> None:
-    (tmp_path / "tmp").mkdir()
-    passages = "".join(
-        f"w{number} sat . he saw {f'w{number}' if number % 2 else 'blob'}\n" for number in range(40)
-    )
-    (tmp_path / "tmp" / PASSAGE_FILES["validation"]).write_text(passages)
-    problem = LambadaRC(passages=0, folds=2)
-    data_dir = prepared(problem, tmp_path)
-    assert all(example["targets"].numpy() for example in problem.dataset("train", data_dir))
-    assert len(problem.examples("test", data_dir)) == 20
-    assert not all(example["targets"].numpy() for example in problem.dataset("test", data_dir))
 
 
 def test_passages_as_text_have_the_features_of_training(tmp_path: Path) -> None:
