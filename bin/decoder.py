@@ -29,7 +29,7 @@ from ut_tf.bin.frame.command import (
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.readable_run import evaluation_line, load_runs
+from ut_tf.bin.frame.readable_run import evaluation_line, load_run
 from ut_tf.data.apache_beam_runner import require_beam
 from ut_tf.data.corpus.parallel_text import read_byte_lines
 from ut_tf.data.prepared import source_record
@@ -75,16 +75,14 @@ def main(argv: list[str]) -> None:
     source = _source(values)
     on_beam = bool(values.beam_pipeline_options)
     lines = read_input(expanded(source)) if source and not on_beam else None
-    runs = [run.in_use(values.hparams) for run in load_runs(values)]
-    run = runs[0]
+    run = load_run(values).in_use(values.hparams)
     _check_prompts(run, values)
     config = decode_config(values.decode_hparams)
     shards = _shards(values) if on_beam else None
     if on_beam:
         require_beam()
     if shards is None or shards.checkpoint is None:
-        for one in runs:
-            check_checkpoint(one.output_dir, values.checkpoint)
+        check_checkpoint(run.output_dir, values.checkpoint)
     import_tensorflow()
     if shards is not None:
         _answer_on_beam(shards, run, config, values)
@@ -97,8 +95,8 @@ def main(argv: list[str]) -> None:
     if interactive:
         config = dataclasses.replace(config, batch_size=1)
     with stdout_to_stderr():
-        translator = Translator.from_runs(
-            runs, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD
+        translator = Translator.from_run(
+            run, values.checkpoint, config, values.random_seed, 1 if interactive else READ_AHEAD
         )
     if interactive:
         _interact(translator)
@@ -109,8 +107,8 @@ def main(argv: list[str]) -> None:
         else _decode(translator, lines, values)
     )
     write(COMMAND, answers, _destination(values), total)
-    if values.decode_to_file and len(values.output_dir or ()) == 1:
-        line = evaluation_line(values.output_dir[0], values.usr_dir, command="ut-exporter")
+    if values.decode_to_file and values.output_dir:
+        line = evaluation_line(values.output_dir, values.usr_dir, command="ut-exporter")
         print(f"next: {line}", file=sys.stderr)
 
 
@@ -151,10 +149,6 @@ def _check_beam(values: Any) -> None:
         return
     if not (values.decode_to_file and _source(values)):
         raise FlagError(f"--beam_pipeline_options needs files: {_NEEDED_FILES}")
-    if len(values.output_dir or ()) > 1:
-        raise FlagError(
-            "--beam_pipeline_options answers with one run: leave all but one --output_dir out."
-        )
     if values.decode_shards > 1:
         raise FlagError(
             "--beam_pipeline_options divides the input among workers itself: leave --decode_shards"

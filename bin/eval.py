@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_st
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flag_values import check_readable_files, check_split, decode_config
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.bin.frame.readable_run import load_runs
+from ut_tf.bin.frame.readable_run import load_run
 from ut_tf.bin.frame.terminal import width_of
 from ut_tf.config.hparams import HParams
 from ut_tf.data.arguments import absolute_files, check_argument_names
@@ -73,15 +73,12 @@ def main(argv: list[str]) -> None:
             f"--refill={values.refill}: expected a number of slots, at most {_MOST_SLOTS}."
         )
     _check_figures(values)
-    _check_several(values)
     with stdout_to_stderr():
-        runs = load_runs(values)
+        run = load_run(values)
         # With the run's user code, which may have a strategy of its own.
         decode_config(values.decode_hparams)
-        trained = runs[0].hparams
-        run, *others = (one.in_use(values.hparams) for one in runs)
-        for one in runs:
-            check_checkpoint(one.output_dir, values.checkpoint)
+        trained, run = run.hparams, run.in_use(values.hparams)
+        check_checkpoint(run.output_dir, values.checkpoint)
         other = values.test_problem
         check_split(values.split, other or run.problem, with_train=not other)
         if values.figures:
@@ -94,28 +91,20 @@ def main(argv: list[str]) -> None:
             if values.depth_sweep
             else judge_by_difficulty(run, trained, values, lengths)
             if values.by_difficulty
-            else _judge(run, trained, values, lengths, others)
+            else _judge(run, trained, values, lengths)
         )
     if values.json or not sys.stdout.isatty():
         print(line)
 
 
-def _judge(
-    run: Run, trained: HParams, values: Any, lengths: tuple[int, ...], others: Sequence[Run]
-) -> str:
-    """Judges the run, averaged with the others, and keeps a record; returns the line of JSON."""
+def _judge(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
+    """Judges the run, and keeps a record; returns the line of JSON."""
     other = f"{values.test_problem} {values.test_problem_args}".rstrip()
     other = other if values.test_problem else ""
     # Read once: a training may remove the checkpoint before the figures are drawn.
     loaded = _load(run, values) if values.figures else None
-    measured = (
-        _measure_transfer(run, values) if other else _measure(run, values, lengths, others, loaded)
-    )
-    note = (
-        f"\nthe mean of {', '.join(measured.ensemble)}"
-        if measured.ensemble
-        else other_checkpoint(run, values, measured.step)
-    )
+    measured = _measure_transfer(run, values) if other else _measure(run, values, lengths, loaded)
+    note = other_checkpoint(run, values, measured.step)
     print(
         f"{title(run, values, measured.step, other)}; {measured.split} split; 95% intervals in"
         f" brackets{note}\n{_table(measured)}"
@@ -185,16 +174,6 @@ def _check_figures(values: Any) -> None:
     check_installed()
 
 
-def _check_several(values: Any) -> None:
-    if len(values.output_dir or ()) < 2:
-        return
-    for flag in ("test_problem", *SWEEPS, "figures", "refill"):
-        if values[flag].value:
-            raise FlagError(
-                f"--{flag} is for one run: leave all but one --output_dir, or --{flag}, out."
-            )
-
-
 def _check_test_problem(values: Any) -> None:
     if values.test_problem_args and not values.test_problem:
         raise FlagError(
@@ -223,11 +202,7 @@ def _load(run: Run, values: Any) -> LoadedCheckpoint:
 
 
 def _measure(
-    run: Run,
-    values: Any,
-    lengths: tuple[int, ...],
-    others: Sequence[Run],
-    loaded: LoadedCheckpoint | None,
+    run: Run, values: Any, lengths: tuple[int, ...], loaded: LoadedCheckpoint | None
 ) -> CheckpointMeasurement:
     import_tensorflow()
     from ut_tf.evaluation.evaluator import measure_checkpoint
@@ -242,7 +217,6 @@ def _measure(
         split=values.split,
         problem=problem,
         decode=values.decode_hparams,
-        others=others,
         refill=values.refill,
         metrics=values.metrics,
     )

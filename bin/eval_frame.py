@@ -78,7 +78,6 @@ def record_of(
         headlines=measured.headlines,
         groups={name: dataclasses.asdict(group) for name, group in measured.groups.items()},
         decode=measured.decode,
-        ensemble=measured.ensemble,
         hparams=changed(trained, run.hparams),
     )
 

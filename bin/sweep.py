@@ -38,13 +38,6 @@ COMMAND, DESCRIPTION, FLAGS = declaration("sweep")
 
 T = TypeVar("T")
 _TASKS_FOLDER = ".tasks"
-_ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.md)"
-_GONE = {
-    "launcher": _ARRAY,
-    "launcher_args": _ARRAY,
-    "halving": "--search with --pruner=halving ends runs that are behind by validation",
-    "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
-}
 
 
 @entry_point(COMMAND, FLAGS)
@@ -100,8 +93,8 @@ def _values(argv: list[str]) -> Any:
 
 @contextlib.contextmanager
 def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[None]:
-    """Within the context an unknown flag is answered with its place, if it belongs on the other
-    side of --, or with what does its work, if it is gone.
+    """Within the context an unknown flag that belongs on the other side of -- is answered with its
+    place.
     """
     try:
         yield
@@ -112,8 +105,6 @@ def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[No
             raise FlagError(
                 f"--{name} is a flag of {command}: give it {place} --; see {COMMAND} --help."
             ) from None
-        if name in _GONE:
-            raise FlagError(f"--{name} is gone: {_GONE[name]}.") from None
         raise
 
 

@@ -80,14 +80,18 @@ VERSION = Flag("version", "Prints the version of ut-tf.", "Help", "boolean", def
 _MOST_DIGITS = 18
 # Columns of a help page.
 _WIDEST, _NARROWEST = 100, 40
-# A flag that means something else where it is given several times.
 # Assignments, which a second flag of the name would replace without a word.
 _LISTS = ("hparams", "problem_args", "decode_hparams", "grid", "search")
 _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
+_ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.md)"
 # Flags that went, and what took their place.
 _REMOVED = {
     "plan_args": "--plan measures on this machine, with the prepared data or --hparams=max_length",
+    "halving": "--search with --pruner=halving ends runs that are behind by validation",
+    "launcher": _ARRAY,
+    "launcher_args": _ARRAY,
+    "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
     "tracker": "trackers read OUTPUT_DIR/tensorboard and metrics.jsonl (docs/training.md)",
 }
 _EXPECTED = {
@@ -156,16 +160,16 @@ def parse(
             f" {command} --help."
         ) from None
     for flag in flags:
-        if flag.name == _ONE_RUN and flag.kind == "string" and values[flag.name].present > 1:
+        count = values[flag.name].present
+        if flag.name == _ONE_RUN and count > 1:
             raise FlagError(
-                f"--{flag.name} is given {values[flag.name].present} times: {command} takes one run"
-                " (ut-decoder and ut-eval average several)."
+                f"--{flag.name} is given {count} times: {command} takes one run; ut-avg-checkpoints"
+                " averages checkpoints of one."
             )
-    for flag in flags:
-        if are_typed and flag.name in _LISTS and values[flag.name].present > 1:
+        if are_typed and flag.name in _LISTS and count > 1:
             raise FlagError(
-                f"--{flag.name} is given {values[flag.name].present} times, of which the last would"
-                f" stand alone: join them with a comma, --{flag.name}=NAME=VALUE,NAME=VALUE."
+                f"--{flag.name} is given {count} times, of which the last would stand alone: join"
+                f" them with a comma, --{flag.name}=NAME=VALUE,NAME=VALUE."
             )
     if values.help:
         raise HelpAsked(help_page(description, flags, width_of(sys.stdout)))

@@ -5,7 +5,6 @@ from typing import Any
 
 from ut_tf import registry
 from ut_tf.bin.frame.flags import FlagError
-from ut_tf.ensembles import check_one_vocabulary
 from ut_tf.run import Run
 from ut_tf.sharing.places import model_folder
 
@@ -25,19 +24,7 @@ def load_run(values: Any) -> Run:
       FlagError: neither is given, or both are; or a flag says something else than the run.
       UserError: there is no such run or saved model.
     """
-    return _load(values, values.output_dir)
-
-
-def load_runs(values: Any) -> list[Run]:
-    """The runs that ``READ_RUN_DIRS`` or ``SAVED_MODEL`` names, of one problem and one vocabulary;
-    arguments and errors as of ``load_run``.
-    """
-    runs = [_load(values, output_dir) for output_dir in values.output_dir or [None]]
-    check_one_vocabulary(runs)
-    return runs
-
-
-def _load(values: Any, output_dir: str | None) -> Run:
+    output_dir = values.output_dir
     names_model = bool(values.model) and values.model in registry.models.names()
     if not output_dir and not values.model:
         raise FlagError(

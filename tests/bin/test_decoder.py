@@ -50,15 +50,15 @@ def translators() -> dict[Any, Translator]:
 @pytest.fixture
 def decode(run_dir, translators, monkeypatch, capsys):
     """Calls the command; returns status, lines on standard output and on standard error."""
-    make = Translator.from_runs
+    make = Translator.from_run
 
-    def known(runs, *options):
-        key = (*((run.output_dir, run.hparams) for run in runs), *options)
+    def known(run, *options):
+        key = (run.output_dir, run.hparams, *options)
         if key not in translators:
-            translators[key] = make(runs, *options)
+            translators[key] = make(run, *options)
         return translators[key]
 
-    monkeypatch.setattr(Translator, "from_runs", known)
+    monkeypatch.setattr(Translator, "from_run", known)
 
     def call(*flags, stdin=None, output_dir=run_dir):
         if stdin is not None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.close import assert_close
 from tests.search.models import (
     CLASSES,
     INPUTS,
@@ -27,7 +26,6 @@ from ut_tf.config.fields import option
 from ut_tf.errors import UserError
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.contract import DecoderModel
-from ut_tf.search.ensemble import Ensemble, mean_log_probabilities
 from ut_tf.search.greedy import Greedy
 from ut_tf.search.strategies import Decoded, decode, greedy_decode, make_strategy
 from ut_tf.symbols import END_ID
@@ -170,36 +168,6 @@ def test_language_models_take_the_batch_from_what_is_there() -> None:
         )
         np.testing.assert_array_equal(written, greedy_decode(model, {"batch_size": 2}, 2))
         assert written.shape == (2, 2)
-
-
-_ROWS = np.random.default_rng(5).dirichlet(np.ones(6), (3, 6))
-CONFIGS = {
-    "greedy": DecodeConfig(beam_size=1, max_length=7),
-    "beam": DecodeConfig(beam_size=4, n_best=3, max_length=7),
-    "sampling": DecodeConfig(sampling=True, n_best=3, top_k=4, max_length=7),
-}
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_of_tables_it_is_the_table_of_their_mean_probabilities(name: str) -> None:
-    features = {"batch_size": tf.constant(3)}
-    ensemble = Ensemble([Table(rows) for rows in _ROWS])
-    written, expected = (
-        decode(model, features, CONFIGS[name], seed=8) for model in (ensemble, Table(_ROWS.mean(0)))
-    )
-    assert [unpadded(one) for one in written.symbols] == [unpadded(one) for one in expected.symbols]
-    assert_close(written.scores, expected.scores, 1e-4)
-    alone = decode(Table(_ROWS[0]), features, CONFIGS[name], seed=8)
-    same = decode(Ensemble([Table(_ROWS[0])] * 2), features, CONFIGS[name], seed=8)
-    np.testing.assert_array_equal(same.symbols, alone.symbols)
-    assert_close(same.scores, alone.scores, 1e-4)
-    assert unpadded(alone.symbols[0]) != unpadded(written.symbols[0])
-
-
-def test_probabilities_not_logits_are_averaged() -> None:
-    logits = [[[0.0, 1.0, -np.inf]], [[5.0, 2.0, 2.0]]]
-    softmax = np.exp(np.array(logits)) / np.exp(np.array(logits)).sum(-1, keepdims=True)
-    assert_close(mean_log_probabilities(logits), np.log(softmax.mean(0)), 1e-5)
 
 
 def test_text_sets_fields_by_their_types() -> None:

@@ -23,7 +23,6 @@ from tests.search.models import (
 from ut_tf.errors import UserError
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
-from ut_tf.search.ensemble import Ensemble
 from ut_tf.search.speculation import speculate
 from ut_tf.search.stepper import make_stepper
 from ut_tf.search.strategies import count_drafts, decode, decoder_features
@@ -125,7 +124,6 @@ def test_what_cannot_draft_is_told() -> None:
     model = random_model(spec=SPEC, num_steps=2)
     for other, told in (
         (random_transformer(), "no recurrent steps to draft"),
-        (Ensemble([model, model]), "several models draft nothing together"),
         (model, "takes at most 2 steps: expected fewer"),
         (random_model(spec=SPEC, halting="global"), "by more than its own keys"),
     ):

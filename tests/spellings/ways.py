@@ -307,7 +307,7 @@ class Ways:
     def _quickly(self) -> Iterator[None]:
         """ut-decoder takes the translator whose graphs are traced, ut-show traces its own once."""
         with self._monkeypatch.context() as patch:
-            patch.setattr(Translator, "from_runs", lambda *_: self.translator)
+            patch.setattr(Translator, "from_run", lambda *_: self.translator)
             patch.setattr(show._Show, "_print_continuations", lambda *_: None)
             patch.setattr(thinker, "_EAGER", 0)
             yield

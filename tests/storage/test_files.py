@@ -400,7 +400,7 @@ OF_TRAINING = (
     *("checkpoints/best.json", "checkpoints/tmp-step-00000002-7", "checkpoints/corrupt-step-1"),
 )
 OF_USE = (
-    *("evaluations.jsonl", "ensembles.jsonl", "exit_sweep.json", "exit_sweep.csv"),
+    *("evaluations.jsonl", "exit_sweep.json", "exit_sweep.csv"),
     *("exit_sweep.svg", "exit_sweep.png"),
 )
 

@@ -22,7 +22,6 @@ from ut_tf.argument_types import checked_types
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.data.problem import EvaluationSet, Problem, check_lengths
 from ut_tf.data.split_of import EmptySplitError
-from ut_tf.ensembles import averaged_with
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
@@ -41,7 +40,7 @@ _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 
 @checked_types
 def evaluate(
-    run: Run | Sequence[Run],
+    run: Run,
     checkpoint: str = "best",
     lengths: Iterable[int] = (),
     split: str | None = None,
@@ -53,7 +52,6 @@ def evaluate(
 
     Args:
       run: a trained run; ``run.in_use("eval_num_steps=8")`` uses it with other hyperparameters.
-        Several, of one problem and one vocabulary, are judged by the mean of their probabilities.
       checkpoint: "best" (by validation; the last where none was judged), "last", or a checkpoint's
         path.
       lengths: replaces the lengths that the problem evaluates at.
@@ -64,10 +62,7 @@ def evaluate(
     Raises:
       UserError: as of ``evaluator.measure_checkpoint``.
     """
-    first, *others = [run] if isinstance(run, Run) else run
-    return measure_checkpoint(
-        first, checkpoint, lengths, split, decode=decode, others=others, refill=refill
-    ).metrics
+    return measure_checkpoint(run, checkpoint, lengths, split, decode=decode, refill=refill).metrics
 
 
 @checked_types
@@ -78,7 +73,6 @@ def measure_checkpoint(
     split: str | None = None,
     problem: Problem | None = None,
     decode: str = "",
-    others: Sequence[Run] = (),
     refill: int = 0,
     metrics: str = "",
 ) -> CheckpointMeasurement:
@@ -95,32 +89,20 @@ def measure_checkpoint(
       problem: the run's problem, where it has been made already.
       decode: replaces options of ``DecodeConfig`` with which the problem has texts written,
         "name=value,name=value".
-      others: runs whose probabilities are averaged with the run's; the data is the run's.
       refill: slots of a batch that examples leave when they have halted; 0: batches are whole.
       metrics: of texts that the model writes: "bleu,chrf", the default, or "bleu,chrf,rouge".
 
     Raises:
       UserError: there is no such checkpoint, the problem has no such split, it has no texts written
-        for `decode` or `metrics`, `others` have another problem or vocabulary, or `refill` is for
-        no such model.
+        for `decode` or `metrics`, or `refill` is for no such model.
     """
     problem = run.make_problem() if problem is None else problem
     sets = chosen_sets(run, problem, tuple(lengths), split)
     with_rouge = _asks_for_rouge(metrics, run, problem, sets)
     sets, changed = decoded_with(run, sets, decode)
     loaded = load_checkpoint(run, checkpoint)
-    which = checkpoint if isinstance(checkpoint, str) else "best"
-    model, steps = averaged_with(loaded.model, run, others, which)
-    step = loaded.step
-    # Of an ensemble neither is that of one training.
-    of_several = (
-        {"training_minutes": None, "selection": None, "parameters": model.count_params()}
-        if others
-        else {}
-    )
-    members = zip([run, *others], [step, *steps], strict=True) if others else ()
     evaluator = Evaluator(
-        model,
+        loaded.model,
         problem,
         run.data_dir,
         vocab_dir=run.vocab_dir,
@@ -129,10 +111,9 @@ def measure_checkpoint(
     )
     return CheckpointMeasurement(
         **vars(evaluator.measure(sets)),
-        **{**about_checkpoint(run, problem, sets, loaded), **of_several},
+        **about_checkpoint(run, problem, sets, loaded),
         headlines=evaluator.headlines(sets),
         decode=changed,
-        ensemble=tuple(f"{member.output_dir} at step {at}" for member, at in members),
     )
 
 

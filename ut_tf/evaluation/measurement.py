@@ -69,8 +69,6 @@ class CheckpointMeasurement(Measurement):
       headlines: the metric that says most of each method, without the names of the sets.
       selection: what validation said of it, as ``selection_of`` returns it; None: nothing.
       decode: the decoding options that were other than the problem's, "name=value,name=value".
-      ensemble: the runs whose probabilities were averaged, "runs/a at step 100" each; empty: one
-        run was judged alone.
     """
 
     step: int = 0
@@ -81,4 +79,3 @@ class CheckpointMeasurement(Measurement):
     selection: dict[str, Any] | None = None
     headlines: tuple[str, ...] = ()
     decode: str = ""
-    ensemble: tuple[str, ...] = ()

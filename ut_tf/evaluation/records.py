@@ -23,7 +23,7 @@ from typing import Any
 from ut_tf.errors import file_errors
 from ut_tf.storage.files import MOST_LINES_BYTES, open_to_append, read_bounded
 from ut_tf.storage.json_lines import read_object, sealed
-from ut_tf.storage.layout import ENSEMBLES_FILE, RECORDS_FILE
+from ut_tf.storage.layout import RECORDS_FILE
 from ut_tf.storage.typed_lines import plain, read_typed
 
 
@@ -61,8 +61,6 @@ class Record:
         (BLEU).
       groups: the groups of the examples by the name that ends their metrics, each {"feature",
         "value", "examples"}; empty in records of version 0.4.
-      ensemble: the runs whose probabilities were averaged, "runs/a at step 100" each; empty: one
-        run was judged alone.
     """
 
     time: str
@@ -86,14 +84,10 @@ class Record:
     signatures: dict[str, str] = field(default_factory=dict)
     headlines: tuple[str, ...] = ()
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
-    ensemble: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The record as one line of JSON."""
-        values = plain(self)
-        if not self.ensemble:
-            del values["ensemble"]
-        return json.dumps(values, sort_keys=True, allow_nan=False)
+        return json.dumps(plain(self), sort_keys=True, allow_nan=False)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -105,8 +99,7 @@ class Record:
             if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal()
             else self.checkpoint
         )
-        asked = self.split, self.lengths, self.test_problem, self.used_with, self.ensemble
-        return self.step, place, *asked
+        return self.step, place, self.split, self.lengths, self.test_problem, self.used_with
 
     @property
     def used_with(self) -> str:
@@ -122,13 +115,12 @@ def now() -> str:
 
 
 def append_record(output_dir: str | Path, record: Record) -> None:
-    """Adds a record to a run directory: of an ensemble to ``ensembles.jsonl``, beside those of the
-    run alone.
+    """Adds a record to a run directory.
 
     Raises:
       UserError: the file cannot be written.
     """
-    path = Path(output_dir) / (ENSEMBLES_FILE if record.ensemble else RECORDS_FILE)
+    path = Path(output_dir) / RECORDS_FILE
     with (
         file_errors(path, "change its permissions to keep a record", "written"),
         open_to_append(path) as file,
@@ -142,14 +134,14 @@ def append_record(output_dir: str | Path, record: Record) -> None:
         file.write(f"{sealed(record.to_json())}\n".encode())
 
 
-def read_records(output_dir: str | Path, file: str = RECORDS_FILE) -> list[Record]:
+def read_records(output_dir: str | Path) -> list[Record]:
     """The records of a run directory, the oldest first; none where ut-eval has not judged
-    the run. Those of ensembles are in the `file` ``ensembles.jsonl``.
+    the run.
 
     Raises:
       UserError: the file cannot be read, or a line is no record; names file and line.
     """
-    return read_typed(Path(output_dir) / file, Record, "record of ut-eval")
+    return read_typed(Path(output_dir) / RECORDS_FILE, Record, "record of ut-eval")
 
 
 def latest(records: Iterable[Record]) -> list[Record]:

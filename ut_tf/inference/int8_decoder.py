@@ -16,7 +16,6 @@ from ut_tf.errors import UserError, marked
 from ut_tf.layers.int8 import has_exact_sums, with_int8_kernels
 from ut_tf.notices import warn
 from ut_tf.search.contract import CONSTANTS, Cache, DecoderModel
-from ut_tf.search.ensemble import Ensemble
 
 _INEXACT = "this processor has no int8 products with exact sums (avx512_vnni, avx_vnni)"
 
@@ -30,8 +29,6 @@ def decoder_in(model: Any, compute_type: str) -> Any:
     """
     if compute_type != "int8":
         return model
-    if isinstance(model, Ensemble):
-        return Ensemble([decoder_in(one, compute_type) for one in model.models])
     if model.spec.targets != "tokens":
         warn("compute_type=int8: this model decodes nothing, so it computes in float.")
         return model

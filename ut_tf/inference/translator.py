@@ -24,7 +24,6 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.ensembles import load_members
 from ut_tf.errors import UserError
 from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import Example, like_length, positions_beside, stacked
@@ -34,6 +33,7 @@ from ut_tf.inference.shards import Given
 from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.notices import warn
 from ut_tf.run import Run
+from ut_tf.run_weights import load_checkpoint
 from ut_tf.search.config import DecodeConfig
 
 READ_AHEAD = 16
@@ -119,31 +119,11 @@ class Translator:
           UserError: the problem has no text form, a vocabulary is missing or not the one the run
             was trained with, or there is no such checkpoint.
         """
-        return cls.from_runs([run], checkpoint, config, seed, read_ahead)
-
-    @classmethod
-    def from_runs(
-        cls,
-        runs: Sequence[Run],
-        checkpoint: str = "best",
-        config: DecodeConfig | None = None,
-        seed: int = 0,
-        read_ahead: int = READ_AHEAD,
-    ) -> Self:
-        """A translator whose probabilities are the mean of those of several runs.
-
-        Args:
-          runs: trained, of one problem and one vocabulary; their models may be of any family.
-          checkpoint, config, seed, read_ahead: as for ``from_run``; `step` is that of the first.
-
-        Raises:
-          UserError: as of ``from_run``, or the runs have other problems or vocabularies.
-        """
-        codec = runs[0].text_codec()
-        model, steps = load_members(runs, checkpoint)
-        check_vocabulary(codec, runs[0])
-        translator = cls(model, codec, config, seed, read_ahead)
-        translator.step = steps[0]
+        codec = run.text_codec()
+        loaded = load_checkpoint(run, checkpoint)
+        check_vocabulary(codec, run)
+        translator = cls(loaded.model, codec, config, seed, read_ahead)
+        translator.step = loaded.step
         return translator
 
     def translate(

@@ -18,12 +18,11 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 from ut_tf.search.contract import EXAMPLES, DecoderModel, gather_examples
-from ut_tf.search.ensemble import Ensemble, EnsembleStepper
 from ut_tf.symbols import END_ID
 
 
 def make_stepper(
-    model: DecoderModel | Ensemble,
+    model: DecoderModel,
     beam_size: int,
     incremental: bool | None = None,
     draft_steps: int = 0,
@@ -31,7 +30,7 @@ def make_stepper(
     """The stepper of a model.
 
     Args:
-      model: a decoder model; of an ``Ensemble`` each one has its own stepper.
+      model: a decoder model.
       beam_size: hypotheses for each example.
       incremental: whether the model's own cache is used; None: where it can.
       draft_steps: recurrent steps that draft symbols, as of ``speculation``; 0: none are drafted.
@@ -41,13 +40,7 @@ def make_stepper(
         not give what the whole prefix gives.
     """
     if draft_steps:
-        if isinstance(model, Ensemble):
-            raise UserError(
-                f"draft_steps={draft_steps}: several models draft nothing together: set it to 0."
-            )
         return model.drafting_stepper(draft_steps)
-    if isinstance(model, Ensemble):
-        return EnsembleStepper([make_stepper(one, beam_size, incremental) for one in model.models])
     supported = bool(model.supports_incremental_decoding)
     if incremental and not supported:
         raise UserError(
@@ -101,9 +94,7 @@ class CopyingStepper:
 
     beam_size = 1
 
-    def __init__(
-        self, stepper: "IncrementalStepper | PrefixStepper | EnsembleStepper", copies: int
-    ) -> None:
+    def __init__(self, stepper: "IncrementalStepper | PrefixStepper", copies: int) -> None:
         assert stepper.beam_size == 1
         self.copies = copies
         self._stepper = stepper

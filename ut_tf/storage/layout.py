@@ -8,7 +8,6 @@ runs/babi_qa-ut_base/
   tensorboard/         the same for TensorBoard
   processes.jsonl      one line per process that trained: machine, versions, commit, minutes
   evaluations.jsonl    what ut-eval measured
-  ensembles.jsonl      the same of this run averaged with others
   exit_sweep.json      metrics, steps and time under each exit rule; the same in exit_sweep.csv
   depth_sweep.json     the same at each depth (ut-eval --depth_sweep), and depth_sweep.csv
   compute.json         metrics against FLOP and time (--compute), and compute.csv
@@ -33,7 +32,6 @@ PROCESSES_FILE = "processes.jsonl"
 METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RECORDS_FILE = "evaluations.jsonl"
-ENSEMBLES_FILE = "ensembles.jsonl"
 # Sweeps: the names of a table in JSON and CSV and of its figure, without their ends.
 EXIT_SWEEP = "exit_sweep"
 DEPTH_SWEEP = "depth_sweep"

@@ -115,6 +115,16 @@ def test_help_lists_our_flags_in_groups_with_defaults(spelling):
     assert "--flagfile" not in page
 
 
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [("output_dir", "given 2 times: ut-eval takes one run"), ("hparams", "given 2 times, of which")],
+)
+def test_what_a_command_takes_once_is_told(flag: str, told: str) -> None:
+    command = eval_command.COMMAND, eval_command.DESCRIPTION, eval_command.FLAGS
+    with pytest.raises(FlagError, match=told):
+        flags.parse(*command, [f"--{flag}=a=1", f"--{flag}=b=2"])
+
+
 def test_the_version_is_told_unless_it_is_a_flag_of_the_command():
     with pytest.raises(HelpAsked, match=f"^ut-x {__version__}$"):
         _parse("--version")
