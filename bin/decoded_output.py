@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from ut_tf.errors import UserError
-from ut_tf.inference.shards import line_bytes
-from ut_tf.inference.text_files import Speed
+from ut_tf.inference.text_files import Speed, line_bytes
 from ut_tf.notices import printable
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,31 +31,28 @@ from ut_tf.bin.frame.flag_values import decode_config
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.readable_run import evaluation_line, load_run
 from ut_tf.data.apache_beam_runner import require_beam
-from ut_tf.data.corpus.parallel_text import read_byte_lines
-from ut_tf.data.prepared import source_record
+from ut_tf.data.chunks import chunks
 from ut_tf.errors import UserError, counted
-from ut_tf.inference.shards import Given, Shards
 from ut_tf.inference.text_files import (
     input_lines,
     output_line,
     read_input,
     scored_lines,
+    scored_pairs,
     shard_path,
     share,
     translated_lines,
 )
-from ut_tf.inference.unknown_words import watched
+from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.notices import printable
 from ut_tf.paths import absolute, expanded
 from ut_tf.run import LARGEST_SEED
-from ut_tf.storage.checkpoints import read_state
-from ut_tf.storage.find_checkpoint import check_checkpoint, find_checkpoint, read_checkpoint
+from ut_tf.storage.find_checkpoint import check_checkpoint
 from ut_tf.storage.folders import refusal_to_write
+from ut_tf.storage.layout import LOCK_FILE
 from ut_tf.storage.locks import exclusive
 
 if TYPE_CHECKING:
-    from ut_tf.data.text.codec import TextCodec
-    from ut_tf.inference.apache_beam_answers import TranslatorRecipe
     from ut_tf.inference.example_reader import Texts
     from ut_tf.inference.translator import Translator
     from ut_tf.run import Run
@@ -64,6 +61,7 @@ if TYPE_CHECKING:
 COMMAND, DESCRIPTION, FLAGS = declaration("decoder")
 
 _STANDARD_INPUT = "-"
+_SEEN_AT_ONCE = 512
 _NEEDED_FILES = "a --decode_from_file, --prompt_file or --score_file, and a --decode_to_file."
 
 
@@ -78,15 +76,13 @@ def main(argv: list[str]) -> None:
     run = load_run(values).in_use(values.hparams)
     _check_prompts(run, values)
     config = decode_config(values.decode_hparams)
-    shards = _shards(values) if on_beam else None
     if on_beam:
         require_beam()
-    if shards is None or shards.checkpoint is None:
-        check_checkpoint(run.output_dir, values.checkpoint)
-    import_tensorflow()
-    if shards is not None:
-        _answer_on_beam(shards, run, config, values)
+        import_tensorflow()
+        _answer_on_beam(run, config, values)
         return
+    check_checkpoint(run.output_dir, values.checkpoint)
+    import_tensorflow()
     from ut_tf.inference.translator import READ_AHEAD, Translator
 
     interactive = values.decode_interactive or (
@@ -232,102 +228,38 @@ def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Itera
     return scored_lines(translator, pairs, first, values.score_file), len(pairs)
 
 
-def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
-    """The source and the target of each line; it has a column for each of the codec's
-    fields and one for the target.
+def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
+    from ut_tf.inference.apache_beam_answers import BeamJob
 
-    Raises:
-      UserError: a line has another number of columns, or is not of the problem's format; names file
-        and line.
-    """
-    from ut_tf.data.text.codec import CHECKED_LINES
-
-    rows = [line.split("\t") for line in lines]
-    names = [*(codec.fields if len(codec.fields) != 1 else ("source",)), "target"]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(names):
-            raise UserError(
-                f"{name}, line {number}: it has {len(row)} columns, expected {len(names)}:"
-                f" {', tab, '.join(names)}."
-            )
-    if len(codec.fields) == 1:
-        sources = list(codec.read([row[0] for row in rows], name))
-    else:
-        sources = [tuple(column.replace("\\n", "\n") for column in row[:-1]) for row in rows]
-        if codec.fields:
-            sources = list(codec.check(enumerate(sources, start=1), name, CHECKED_LINES))
-    targets = codec.read_targets([row[-1] for row in rows], name)
-    return list(zip(sources, targets, strict=True))
-
-
-def _shards(values: Any) -> Shards:
-    # Workers have other working folders.
-    destination = absolute(values.decode_to_file)
-    return Shards(destination.with_name(f"{destination.name}.shards"))
-
-
-def _answer_on_beam(shards: Shards, run: Run, config: DecodeConfig, values: Any) -> None:
-    from ut_tf.inference.apache_beam_answers import TranslatorRecipe, answer_on_beam
-
-    destination = absolute(values.decode_to_file)
     began = time.monotonic()
-    with stdout_to_stderr(), contextlib.ExitStack() as locked:
-        with writable(destination):
-            locked.enter_context(exclusive(shards.lock))
-        recipe = TranslatorRecipe(
-            run.output_dir,
-            str(absolute(values.usr_dir)) if values.usr_dir else None,
-            values.hparams,
-            _kept_checkpoint(shards, run, values.checkpoint),
-            config,
-            values.random_seed,
-        )
-        _divide(shards, recipe, run.text_codec(), values)
-        waiting, lines = len(shards.unfinished()), counted(shards.examples, "line")
-        answer_on_beam(shards, recipe, values.beam_pipeline_options)
-        done = f"{lines} in {counted(shards.count, 'shard')}, {waiting} of them answered now"
-        with writable(destination):
-            shards.join(destination)
-    tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
-
-
-def _kept_checkpoint(shards: Shards, run: Run, which: str) -> Path:
-    """The folder of the weights that the job began with: a copy among the shards, since training
-    removes checkpoints that are no longer the best.
-    """
-    if shards.checkpoint is not None:
-        step = read_state(shards.checkpoint)["step"]
-        tell(COMMAND, f"goes on in {shards.folder} with the checkpoint of step {step}")
-        return shards.checkpoint
-    if run.is_saved_model:
-        return find_checkpoint(run.output_dir, which)
-    with writable(shards.folder):
-        return read_checkpoint(run.output_dir, which, shards.keep_checkpoint)
-
-
-def _divide(shards: Shards, recipe: TranslatorRecipe, codec: TextCodec, values: Any) -> None:
-    name = _source(values) or ""
-    path = expanded(name)
-    record = source_record(path)
-    identity = {
-        "task": "score" if values.score_file else "decode",
-        "input": record["sha256"],
-        "output_dir": str(recipe.output_dir),
-        "checkpoint": values.checkpoint,
-    }
-    whole = {**identity, **recipe.identity()}
-    if shards.is_divided:
-        shards.check(recipe.shard_size, whole)
-        return
-    lines = input_lines(read_byte_lines(path), str(path))
-    examples: Iterable[Given] = (
-        scored_pairs(codec, list(lines), name)
-        if values.score_file
-        else ((texts, None) for texts in codec.read(lines, name))
+    # Workers have other working folders.
+    job = BeamJob(
+        run.output_dir,
+        str(absolute(values.usr_dir)) if values.usr_dir else None,
+        values.hparams,
+        values.checkpoint,
+        config,
+        values.random_seed,
+        absolute(_source(values) or ""),
+        absolute(values.decode_to_file),
+        bool(values.score_file),
     )
-    # What reads the input has sentences of its own: the errors left are those of writing.
-    with writable(shards.folder):
-        shards.divide(watched(codec, examples, name), recipe.shard_size, whole)
+    with stdout_to_stderr(), contextlib.ExitStack() as locked:
+        codec = run.text_codec()
+        examples, words = job.examples(codec), UnknownWords(codec, _source(values))
+        for some in chunks(examples, _SEEN_AT_ONCE):
+            words.see(texts for texts, _ in some)
+        words.finish()
+        count = len(examples)
+        with writable(job.folder):
+            locked.enter_context(exclusive(job.folder / LOCK_FILE))
+            job.keep_checkpoint()
+        waiting = job.answer(count, values.beam_pipeline_options)
+        with writable(job.destination):
+            job.join(count)
+    shards = counted(len(job.files(count)), "shard")
+    done = f"{counted(count, 'line')} in {shards}, {waiting} of them answered now"
+    tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
 
 
 def _interact(translator: Translator) -> None:

@@ -1,35 +1,53 @@
-"""The shards of an input answered on Apache Beam, with the model as the stage.
+"""A long input answered on Apache Beam in shards, with the model as the stage.
 
 How it is used::
 
-    recipe = TranslatorRecipe(run.output_dir, None, "", checkpoint, DecodeConfig(), seed=0)
-    shards.divide(examples, recipe.shard_size, recipe.identity())
-    answer_on_beam(shards, recipe, "runner=FlinkRunner,flink_master=host:8081")
+    job = BeamJob(run.output_dir, None, "", "best", DecodeConfig(), 0, source, destination)
+    with exclusive(job.folder / LOCK_FILE):
+        job.keep_checkpoint()
+        job.answer(len(examples), "runner=FlinkRunner,flink_master=host:8081")
+        job.join(len(examples))
 
-Every worker must see the folder of the shards and the run directory. A worker's process loads the
-model once, for all shards that it answers. A shard is a whole number of the windows in which a
-translator reads ahead, so every batch is the one that a single process would make, and so is every
-answer.
+Every worker must see the input, the folder beside the output and the run directory. A worker's
+process reads the input and the model once, for all shards that it answers. A shard is a whole
+number of the windows in which a translator reads ahead, so every batch is the one that a single
+process would make, and so is every answer. The answers of a shard are complete or absent, so a
+stopped job goes on with those that are absent.
 """
 
 # Evaluated annotations would be checked by Beam.
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ut_tf.data.apache_beam_runner import once_for_each_process, run_on_beam
-from ut_tf.inference.shards import Given, Shards
-from ut_tf.inference.text_files import scored_lines, translated_lines
+from ut_tf.data.prepared import source_record
+from ut_tf.data.text.codec import TextCodec
+from ut_tf.errors import UserError, counted
+from ut_tf.inference.example_reader import Given
+from ut_tf.inference.text_files import (
+    line_bytes,
+    read_input,
+    scored_lines,
+    scored_pairs,
+    translated_lines,
+)
 from ut_tf.inference.translator import READ_AHEAD, Translator
+from ut_tf.notices import report
 from ut_tf.run import Run
 from ut_tf.search.config import DecodeConfig
-from ut_tf.storage.checkpoints import manifest_digest
-from ut_tf.storage.files import sha256_of
+from ut_tf.storage.files import sha256_of, write_bytes, write_parts
+from ut_tf.storage.find_checkpoint import read_checkpoint
 from ut_tf.storage.layout import WEIGHTS_FILE
+from ut_tf.storage.leftovers import filled_beside
 from ut_tf.storage.model_folder import holds_model
 from ut_tf.version import __version__
 
@@ -37,82 +55,154 @@ _WINDOWS_OF_A_SHARD = 4
 
 
 @dataclass(frozen=True)
-class TranslatorRecipe:
-    """What makes the same translator in every process.
+class LoadedJob:
+    """What a process reads of a job once; Beam shares no tuples."""
+
+    translator: Translator
+    examples: list[Given]
+
+
+@dataclass(frozen=True)
+class BeamJob:
+    """An input and what answers it, the same in every process.
 
     Args:
       output_dir: of the run, or the folder of a saved model.
       usr_dir: of the user's own code; None: none.
       hparams: overrides in use, as for ``Run.in_use``.
-      checkpoint: its folder, which no training removes meanwhile (``Shards.keep_checkpoint``).
+      which: checkpoint, as for ``find_checkpoint``.
       config: how outputs are searched for.
       seed: of sampling.
+      source: file of the input.
+      destination: file of the output.
+      scores: whether the lines of the input end with targets, which are scored.
     """
 
     output_dir: Path
     usr_dir: str | None
     hparams: str
-    checkpoint: Path
+    which: str
     config: DecodeConfig
     seed: int
+    source: Path
+    destination: Path
+    scores: bool = False
 
-    def make(self) -> Translator:
-        """Loads the model."""
+    @functools.cached_property
+    def folder(self) -> Path:
+        """The folder of the answers until they are joined; all that decides them is in its name."""
+        decides = {**dataclasses.asdict(self), "version": __version__}
+        decides["source"] = source_record(self.source)["sha256"]
+        if self._is_model:
+            decides["weights"] = sha256_of(self.output_dir / WEIGHTS_FILE)
+        text = json.dumps(decides, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return self.destination.with_name(f"{self.destination.name}.shards-{digest}")
+
+    def keep_checkpoint(self) -> None:
+        """Copies the checkpoint of a run, which a training may remove, unless a stopped job has
+        done so; its files are linked where the file system can do that.
+
+        Raises:
+          UserError: there is no such checkpoint.
+        """
+        if self._is_model:
+            return
+        if self._kept.is_dir():
+            report(f"goes on in {self.folder}, with the checkpoint that is kept there")
+        else:
+            read_checkpoint(self.output_dir, self.which, self._copy)
+
+    def load(self) -> LoadedJob:
+        """Loads the model and reads the input."""
         run = Run.load(self.output_dir, usr_dir=self.usr_dir).in_use(self.hparams)
-        return Translator.from_run(run, str(self.checkpoint), self.config, self.seed)
+        which = self.which if self._is_model else str(self._kept)
+        translator = Translator.from_run(run, which, self.config, self.seed)
+        return LoadedJob(translator, self.examples(translator.codec))
+
+    def examples(self, codec: TextCodec) -> list[Given]:
+        """The examples of the input.
+
+        Raises:
+          UserError: a line is not of the problem's format.
+        """
+        lines, name = read_input(self.source), str(self.source)
+        if self.scores:
+            return [*scored_pairs(codec, lines, name)]
+        return [(texts, None) for texts in codec.read(lines, name)]
+
+    def files(self, examples: int) -> list[Path]:
+        """The files of the answers to so many examples, one for each shard."""
+        return [self._file(number) for number in range(-(-examples // self._size))]
+
+    def answer(self, examples: int, options: str) -> int:
+        """Answers the shards of so many examples that have no answers yet; returns how many.
+
+        Args:
+          examples: of the input.
+          options: as for ``run_on_beam``.
+
+        Raises:
+          UserError: as for ``run_on_beam``.
+        """
+        files = enumerate(self.files(examples))
+        waiting = [number for number, file in files if not file.is_file()]
+        shared = once_for_each_process()
+        run_on_beam(functools.partial(_answer, job=self, shared=shared), waiting, options)
+        return len(waiting)
+
+    def answer_shard(self, number: int, loaded: LoadedJob) -> None:
+        """Writes the answers of a shard; runs on a worker."""
+        begin = number * self._size
+        part = loaded.examples[begin : begin + self._size]
+        if self.scores:
+            pairs = [(texts, target or "") for texts, target in part]
+            lines = scored_lines(loaded.translator, pairs, begin + 1, None)
+        else:
+            lines = translated_lines(loaded.translator, (texts for texts, _ in part), begin + 1, None)
+        write_bytes(self._file(number), b"".join(map(line_bytes, lines)))
+
+    def join(self, examples: int) -> None:
+        """Writes the answers of all shards to the output, in order, and removes the folder. The
+        file is complete or as it was before.
+
+        Raises:
+          UserError: a shard has no answers.
+        """
+        files = self.files(examples)
+        if missing := [file for file in files if not file.is_file()]:
+            raise UserError(
+                f"{counted(len(missing), 'shard')} of {len(files)} have no answers yet, the first"
+                f" of them {missing[0]}: the same command goes on with them."
+            )
+        write_parts(self.destination, (file.read_bytes() for file in files))
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
-    def shard_size(self) -> int:
+    def _size(self) -> int:
         """Examples in a shard."""
         return _WINDOWS_OF_A_SHARD * READ_AHEAD * self.config.batch_size
 
-    def identity(self) -> dict[str, Any]:
-        """The values that decide the answers, by name."""
-        return {
-            "weights": _digest(self.checkpoint),
-            "hparams": self.hparams,
-            "seed": self.seed,
-            "version": __version__,
-            **self.config.to_dict(),
-        }
+    @property
+    def _is_model(self) -> bool:
+        return holds_model(self.output_dir)
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"output-{number:06}.txt"
+
+    def _copy(self, source: Path) -> None:
+        with filled_beside(self._kept) as temporary:
+            for path in source.iterdir():
+                try:
+                    os.link(path, temporary / path.name)
+                except OSError:
+                    shutil.copyfile(path, temporary / path.name)
+            temporary.rename(self._kept)
 
 
-def answer_on_beam(shards: Shards, recipe: TranslatorRecipe, options: str) -> None:
-    """Answers the shards that have no answers yet.
-
-    Args:
-      shards: of a divided input.
-      recipe: of the translator.
-      options: as for ``run_on_beam``.
-
-    Raises:
-      UserError: as for ``run_on_beam``.
-    """
-    work = functools.partial(_answer, shards=shards, recipe=recipe, loaded=once_for_each_process())
-    run_on_beam(work, shards.unfinished(), options)
-
-
-def _answer(number: int, shards: Shards, recipe: TranslatorRecipe, loaded: Any) -> None:
-    """Writes the answers of one shard; runs on a worker."""
-    translator = loaded.acquire(recipe.make)
-    shards.answer(number, functools.partial(answers, translator))
-
-
-def _digest(checkpoint: Path) -> str:
-    if holds_model(checkpoint):
-        return sha256_of(checkpoint / WEIGHTS_FILE)
-    return manifest_digest(checkpoint)
-
-
-def answers(translator: Translator, examples: Sequence[Given], first: int) -> Iterable[str]:
-    """A line for each example: the score of its target, or where it has none the translation.
-
-    Args:
-      translator: of the model.
-      examples: all of them with targets, or none.
-      first: number of the first example.
-    """
-    pairs = [(texts, target) for texts, target in examples if target is not None]
-    if pairs:
-        return scored_lines(translator, pairs, first, None)
-    return translated_lines(translator, [texts for texts, _ in examples], first, None)
+def _answer(number: int, job: BeamJob, shared: Any) -> None:
+    job.answer_shard(number, shared.acquire(job.load))

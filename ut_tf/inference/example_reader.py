@@ -20,7 +20,6 @@ from ut_tf.errors import UserError
 from ut_tf.inference.batches import Example, trimmed
 from ut_tf.inference.graphs import graph
 from ut_tf.inference.reading import CHARACTERS_PER_SYMBOL, Reader
-from ut_tf.inference.shards import Given
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.config import DecodeConfig
 
@@ -29,6 +28,8 @@ _TEXTS_AT_ONCE = 256
 _CHARACTERS_AT_ONCE = 1_000_000
 
 Texts = tuple[str, ...]
+# The texts of an example and, where it is scored, its target.
+Given = tuple[Texts, str | None]
 
 
 class ReadExample(NamedTuple):

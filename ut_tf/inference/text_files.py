@@ -22,6 +22,7 @@ from ut_tf.errors import UserError
 from ut_tf.notices import report, warn
 
 if TYPE_CHECKING:
+    from ut_tf.data.text.codec import TextCodec
     from ut_tf.inference.example_reader import Texts
     from ut_tf.inference.translator import Hypothesis, Translator
 
@@ -115,11 +116,44 @@ def scored_lines(
         yield f"{score:.6f}"
 
 
+def scored_pairs(codec: TextCodec, lines: Sequence[str], name: str) -> list[tuple[Texts, str]]:
+    """The source and the target of each line; it has a column for each of the codec's
+    fields and one for the target.
+
+    Raises:
+      UserError: a line has another number of columns, or is not of the problem's format; names file
+        and line.
+    """
+    from ut_tf.data.text.codec import CHECKED_LINES
+
+    rows = [line.split("\t") for line in lines]
+    names = [*(codec.fields if len(codec.fields) != 1 else ("source",)), "target"]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            raise UserError(
+                f"{name}, line {number}: it has {len(row)} columns, expected {len(names)}:"
+                f" {', tab, '.join(names)}."
+            )
+    if len(codec.fields) == 1:
+        sources = list(codec.read([row[0] for row in rows], name))
+    else:
+        sources = [tuple(column.replace("\\n", "\n") for column in row[:-1]) for row in rows]
+        if codec.fields:
+            sources = list(codec.check(enumerate(sources, start=1), name, CHECKED_LINES))
+    targets = codec.read_targets([row[-1] for row in rows], name)
+    return list(zip(sources, targets, strict=True))
+
+
 def one_line(text: str) -> str:
     """The text with blanks for tabs and for whatever begins a new line: line n must stay
     the answer to line n.
     """
     return re.sub(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", " ", text)
+
+
+def line_bytes(line: str) -> bytes:
+    """The line as it is written, with its end."""
+    return line.encode("utf-8", errors="replace") + b"\n"
 
 
 class Speed:

@@ -27,9 +27,8 @@ from ut_tf.data.text.codec import TextCodec
 from ut_tf.errors import UserError
 from ut_tf.inference.answers import Answers
 from ut_tf.inference.batches import Example, like_length, positions_beside, stacked
-from ut_tf.inference.example_reader import ExampleReader, ReadExample
+from ut_tf.inference.example_reader import ExampleReader, Given, ReadExample
 from ut_tf.inference.graphs import graph
-from ut_tf.inference.shards import Given
 from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.notices import warn
 from ut_tf.run import Run

@@ -9,20 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ut_tf.data.chunks import chunks
 from ut_tf.errors import counted
-from ut_tf.inference.shards import Given
 from ut_tf.notices import warn
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
 
 _NAMED_WORDS, _NEAR, _LIKE = 5, 3, 0.7
-_SEEN_AT_ONCE = 512
 _LACKING = "that the model's vocabulary lacks, read as unknown"
 
 
@@ -68,21 +65,6 @@ class UnknownWords:
         if self._others:
             count = counted(len(self._others), "more word")
             warn(f"{self._name} has {count} {_LACKING}: {_shown(sorted(self._others))}.")
-
-
-def watched(codec: TextCodec, examples: Iterable[Given], name: str) -> Iterator[Given]:
-    """Yields the examples, and warns of their unknown words.
-
-    Args:
-      codec: of the model.
-      examples: all of them.
-      name: what they are.
-    """
-    words = UnknownWords(codec, name)
-    for some in chunks(examples, _SEEN_AT_ONCE):
-        words.see(texts for texts, _ in some)
-        yield from some
-    words.finish()
 
 
 def _shown(words: Sequence[str]) -> str:

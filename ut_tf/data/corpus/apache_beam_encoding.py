@@ -56,7 +56,18 @@ def encode_with_beam(
       UserError: as for ``run_on_beam``, or a shard is missing although the pipeline ended well.
     """
     require_beam()
-    waiting, count = _write_chunks(pairs, folder, split, total, chunk)
+    waiting: list[int] = []
+    count = 0
+    with progress_bar(f"{split}, chunks", total) as bar:
+        for number, some in enumerate(chunks(pairs, chunk)):
+            file = _chunk_file(folder, split, number)
+            if not shard_file(folder, split, number).is_file():
+                waiting.append(number)
+                if not file.is_file():
+                    text = json.dumps(some).encode("utf-8")
+                    write_bytes(file, gzip.compress(text, compresslevel=1))
+            count = number + 1
+            bar.update(len(some))
     work = functools.partial(
         _encode_file, folder=folder, split=split, vocab_file=vocab_file, filters=filters
     )
@@ -70,27 +81,6 @@ def encode_with_beam(
         )
     shutil.rmtree(folder / "chunks", ignore_errors=True)
     return read_split_counts(folder, split, count)
-
-
-def _write_chunks(
-    pairs: Iterable[Pair], folder: Path, split: str, total: int | None, size: int
-) -> tuple[list[int], int]:
-    """Numbers of the chunks without a shard, whose files are written, and how many chunks there are
-    in all.
-    """
-    waiting, count = [], 0
-    with progress_bar(f"{split}, chunks", total) as bar:
-        for number, chunk in enumerate(chunks(pairs, size)):
-            file = _chunk_file(folder, split, number)
-            if not shard_file(folder, split, number).is_file():
-                waiting.append(number)
-                if not file.is_file():
-                    write_bytes(
-                        file, gzip.compress(json.dumps(chunk).encode("utf-8"), compresslevel=1)
-                    )
-            count = number + 1
-            bar.update(len(chunk))
-    return waiting, count
 
 
 def _encode_file(
