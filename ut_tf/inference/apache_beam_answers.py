@@ -159,7 +159,8 @@ class BeamJob:
             pairs = [(texts, target or "") for texts, target in part]
             lines = scored_lines(loaded.translator, pairs, begin + 1, None)
         else:
-            lines = translated_lines(loaded.translator, (texts for texts, _ in part), begin + 1, None)
+            texts = (texts for texts, _ in part)
+            lines = translated_lines(loaded.translator, texts, begin + 1, None)
         write_bytes(self._file(number), b"".join(map(line_bytes, lines)))
 
     def join(self, examples: int) -> None:
