@@ -23,7 +23,6 @@ from ut_tf.bin.trainer_flags import (
     checked,
     default_output_dir,
     schedule,
-    views,
 )
 from ut_tf.bin.training_plan import plan_text
 from ut_tf.run import Run
@@ -70,7 +69,6 @@ def main(argv: list[str]) -> int:
                 strategy=strategy,
                 log_frequency=values.log_frequency,
                 warm_start_from=warm_start,
-                tensorboard=views(values),
             )
         except TrainingInterrupted as interrupted:
             result = interrupted.result

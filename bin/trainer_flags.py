@@ -11,7 +11,6 @@ from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError
 from ut_tf.run import Run
 from ut_tf.storage.layout import checkpoint_steps
-from ut_tf.training.summaries import check_views
 
 COMMAND, DESCRIPTION, FLAGS = declaration("trainer")
 
@@ -41,7 +40,6 @@ def checked_run(argv: Sequence[str]) -> Run:
 def checked(values: Any) -> tuple[Run, Run | None]:
     """The run, and the one that its first weights come from, if any."""
     _check_numbers(values)
-    check_views(views(values))
     plan = _plan(values)
     return plan, _warm_start_run(values.warm_start_from, plan)
 
@@ -96,11 +94,6 @@ def _overrides(values: Any) -> str:
             *(f"{name}={value}" for name, value in own.items() if value is not None),
         ]
     )
-
-
-def views(values: Any) -> list[str]:
-    """What TensorBoard is to show besides scalars."""
-    return [name.strip() for name in values.tensorboard.split(",") if name.strip()]
 
 
 def _check_numbers(values: Any) -> None:

@@ -92,6 +92,7 @@ _REMOVED = {
     "launcher": _ARRAY,
     "launcher_args": _ARRAY,
     "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
+    "tensorboard": "ut-show prints examples, ut-eval --figures draws ponder times",
     "tracker": "trackers read OUTPUT_DIR/tensorboard and metrics.jsonl (docs/training.md)",
 }
 _EXPECTED = {

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_tf.storage.files import open_to_append, write_parts
-from ut_tf.storage.json_lines import lines, objects, read_object, sealed, step_of
+from ut_tf.storage.json_lines import lines, read_object, sealed, step_of
 from ut_tf.storage.layout import EVENTS_FOLDER, METRICS_FILE
 
 # TensorBoard shows one kind of data per tag: the mean is the scalar train/ponder_time.
@@ -77,32 +77,6 @@ class RunLog:
 
         with self._writer.as_default(step=0):
             api.hparams(dict(values), trial_id=trial)
-
-    def examples(self, step: int, markdown: str) -> None:
-        """Writes a table of examples."""
-        with self._writer.as_default(step=step):
-            tf.summary.text("eval/examples", markdown)
-
-    def graph(self, graph: Any) -> None:
-        """Writes a tf.Graph."""
-        with self._writer.as_default(step=0):
-            tf.summary.graph(graph)
-        self._writer.flush()
-
-    def pondering(self, step: int) -> None:
-        """Draws the ponder times of all log points so far, if there are any."""
-        from ut_tf.figures.pondering import pondering_over_steps
-        from ut_tf.figures.style import as_image
-
-        # Nothing is written before the first log point.
-        points = [line for line in objects(self._metrics) if line.get("ponder_histogram")]
-        if not points:
-            return
-        histograms = [point["ponder_histogram"] for point in points]
-        figure = pondering_over_steps([point["step"] for point in points], histograms)
-        image = tf.image.decode_png(as_image(figure), channels=3)
-        with self._writer.as_default(step=step):
-            tf.summary.image("eval/ponder_time_over_steps", image[tf.newaxis])
 
     def close(self) -> None:
         """Flushes and closes TensorBoard's file."""

@@ -129,12 +129,6 @@ class TrainingStep:
         sums = _added([part for part, _ in parts])
         return self._apply(counts, sums), [after for _, after in parts]
 
-    @property
-    def graph(self) -> Any:
-        """The tf.Graph of an update (of one batch of several), once there was one."""
-        function = self._part if self._accumulates else self._whole
-        return function.get_concrete_function().graph
-
     def read(self, reports: Sequence[Mapping[str, Any]]) -> list[StepReport]:
         """Fetches the reports of updates, each value of all of them in one transfer."""
         if not reports:

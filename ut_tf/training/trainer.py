@@ -11,7 +11,7 @@ the averages, the position in the data, the best evaluation so far. On a CPU in 
 was killed at any moment and started again ends with the same bits as one that never was.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,6 @@ from ut_tf.training.distribution import (
 from ut_tf.training.hooks.changes import Changes
 from ut_tf.training.hooks.first_minute import FirstMinute
 from ut_tf.training.hooks.first_update import FirstUpdate
-from ut_tf.training.hooks.graph import GraphOfUpdate
 from ut_tf.training.hooks.hook import Hook, Schedule, StoppedBy
 from ut_tf.training.hooks.logging import Logging
 from ut_tf.training.hooks.ponder_watch import PonderWatch
@@ -54,7 +53,7 @@ from ut_tf.training.progress import Speedometer
 from ut_tf.training.signals import StopRequest, unread_output_stops
 from ut_tf.training.state_values import TrainingState
 from ut_tf.training.step import TrainingStep
-from ut_tf.training.summaries import WrittenExamples, check_views, flat_hparams, trial_name
+from ut_tf.training.summaries import flat_hparams, trial_name
 
 # Updates after which a mean ponder time that does not move is told.
 PONDER_PATIENCE = 1000
@@ -103,7 +102,6 @@ def train(
     keep: int | None = None,
     warm_start_from: Run | None = None,
     hooks: Sequence[Hook] = (),
-    tensorboard: Collection[str] = (),
 ) -> TrainingResult:
     """Trains a run to `train_steps`, from its last checkpoint if it has one.
 
@@ -117,7 +115,6 @@ def train(
       warm_start_from: run whose best weights a new run begins with; a run that has a checkpoint of
         its own goes on from that.
       hooks: what else happens between updates, after logging and before validation.
-      tensorboard: what it shows besides: "examples", "figures", "graph" (``summaries``).
 
     Raises:
       UserError: the loss is not finite (names the step), the disk is full, no checkpoint is intact,
@@ -126,7 +123,6 @@ def train(
         or output that nobody reads any more, once a checkpoint is saved.
     """
     check_types(train, locals())
-    check_views(tensorboard)
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with (
@@ -146,7 +142,7 @@ def train(
                 parts.progress.say(line)
             with withdrawn(run.output_dir, workers, partial(is_refusal, parts.state)):
                 frequency = max(log_frequency, 1)
-                with _made_loop(parts, stop, frequency, hooks, process_log, tensorboard) as loop:
+                with _made_loop(parts, stop, frequency, hooks, process_log) as loop:
                     stopped_by = loop.run()
                     # A hook of the user's own may have ended it without a checkpoint.
                     parts.saver.save(parts.state)
@@ -187,7 +183,6 @@ def _made_loop(
     log_frequency: int,
     hooks: Sequence[Hook],
     process_log: ProcessLog | None,
-    tensorboard: Collection[str],
 ) -> Iterator[TrainingLoop]:
     """Makes the loop of the updates; closes its log and its batches at the context's end."""
     run, workers, state = parts.run, parts.workers, parts.state
@@ -214,10 +209,8 @@ def _made_loop(
             Changes(parts.model.changes(), parts.progress),
             _logging(parts, log, log_frequency, speedometer),
         ]
-        if "graph" in tensorboard:
-            logging.append(GraphOfUpdate(state.step + 1, step, log))
         endings: list[Hook] = [
-            _validation(parts, log, speedometer, tensorboard),
+            _validation(parts, log, speedometer),
             *([] if process_log is None else [process_log]),
             LastUpdate(parts.train_steps),
             Signal(stop, parts.saver, workers),
@@ -304,11 +297,8 @@ def _logging(
     return Logging(schedule, log, parts.progress, speedometer, parts.curriculum)
 
 
-def _validation(
-    parts: TrainingParts, log: RunLog | None, speedometer: Speedometer, tensorboard: Collection[str]
-) -> Hook:
+def _validation(parts: TrainingParts, log: RunLog | None, speedometer: Speedometer) -> Hook:
     training = parts.run.hparams.training
-    shows_examples = log is not None and "examples" in tensorboard
     return Validation(
         Schedule(training.eval_frequency, parts.train_steps),
         parts.problem,
@@ -319,6 +309,4 @@ def _validation(
         speedometer,
         parts.workers,
         training.early_stopping_patience,
-        WrittenExamples(parts.model, parts.problem, parts.run) if shows_examples else None,
-        "figures" in tensorboard,
     )

@@ -15,7 +15,6 @@ from ut_tf.training.logs import RunLog
 from ut_tf.training.progress import ProgressLine, Speedometer
 from ut_tf.training.saver import Saver
 from ut_tf.training.state_values import TrainingState
-from ut_tf.training.summaries import WrittenExamples
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,6 @@ class Validation(Hook):
       speedometer: does not count the time that this takes.
       workers: agree on when to stop.
       patience: evaluations without a better one before training stops; 0: it does not.
-      examples: what the model writes goes to the log, too; None: it does not.
-      draws_pondering: whether an image of the ponder times goes to the log.
     """
 
     schedule: Schedule
@@ -45,8 +42,6 @@ class Validation(Hook):
     speedometer: Speedometer
     workers: Workers
     patience: int
-    examples: WrittenExamples | None = None
-    draws_pondering: bool = False
 
     def due(self, state: TrainingState) -> bool:
         return self.schedule(state.step)
@@ -61,8 +56,6 @@ class Validation(Hook):
     def _judge(self, state: TrainingState, log: RunLog) -> None:
         with self.saver.optimizer.averaged_weights():
             metrics = self.evaluator.evaluate(self.problem.validation_sets())
-            if self.examples is not None:
-                log.examples(state.step, self.examples.markdown())
         name, direction = self.problem.selection_metric
         if name not in metrics:
             raise UserError(
@@ -74,8 +67,6 @@ class Validation(Hook):
         loss = next(iter(diverged.values()), metrics.get("loss"))
         state.judge(metrics[name], direction, loss)
         # Logged first: a run that is killed in between drops the line again, and does not miss it.
-        if self.draws_pondering:
-            log.pondering(state.step)
         log.evaluation(state.step, metrics)
         self.saver.save(state)
         best = " (best so far)" if state.best_step == state.step else ""
