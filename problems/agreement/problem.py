@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ut_tf.data.arrays import open_arrays, write_arrays
-from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
+from ut_tf.data.corpus.encoded_pairs import Array, Side, SideTable
 from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
@@ -59,18 +59,6 @@ class Example:
     attractors: int
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A split in memory: ids of all examples, and by number of example its length, answer and
-    attractors, int32 [examples].
-    """
-
-    side: Side
-    host: HostSide
-    answers: Array
-    attractors: Array
-
-
 class Agreement(Problem):
     """Base of both problems: the preparation of sentences and their table of examples.
 
@@ -91,7 +79,7 @@ class Agreement(Problem):
         self.name = name or f"sva_{self._form}"
         self.disjoint_splits = disjoint_splits
         self._source = source
-        self._loaded: dict[tuple[Path, str], _Loaded] = {}
+        self._loaded: dict[tuple[Path, str], SideTable] = {}
 
     @abstractmethod
     def example(
@@ -107,9 +95,9 @@ class Agreement(Problem):
         """
 
     @abstractmethod
-    def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
-        """Returns the features of a batch of ids [batch, length], answers [batch] and numbers of
-        attractors [batch], all int32.
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
+        """Returns the features of a split: its ids, answers and numbers of attractors, all int32
+        [examples].
         """
 
     def read_of(self, dependency: Dependency) -> Sequence[str]:
@@ -141,29 +129,11 @@ class Agreement(Problem):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """The examples with the problem's features (see ``features``); `length` has no effect. The
-        split is read into memory the first time.
+        """The examples with the problem's features (see ``table``); `length` has no effect. The split
+        is read into memory the first time.
         """
-        import tensorflow as tf
-
-        loaded = self._load(split, data_dir)
-        order = example_order(split, len(loaded.answers), seed, epoch)
-        with tf.device("/CPU:0"):
-            rows, answers, attractors = (
-                tf.constant(column, tf.int32)
-                for column in (order, loaded.answers, loaded.attractors)
-            )
-
-        def batch(numbers: Any) -> dict[str, Any]:
-            chosen = tf.gather(rows, numbers)
-            return self.features(
-                split,
-                loaded.host.padded(chosen),
-                tf.gather(answers, chosen),
-                tf.gather(attractors, chosen),
-            )
-
-        return ExampleTable(loaded.side.lengths[order].astype(np.int32), batch)
+        table = self._load(split, data_dir)
+        return table.examples(example_order(split, len(table), seed, epoch))
 
     def data_note(self, data_dir: Path) -> str:
         """The files that the data is from, where it is not the whole table."""
@@ -258,7 +228,7 @@ class Agreement(Problem):
     def _prepared(self, data_dir: Path) -> PreparedFolder:
         return self._folder(data_dir).require(self, data_dir)
 
-    def _load(self, split: str, data_dir: Path) -> _Loaded:
+    def _load(self, split: str, data_dir: Path) -> SideTable:
         self.check_split(split)
         key = (data_dir, split)
         if key not in self._loaded:
@@ -266,9 +236,7 @@ class Agreement(Problem):
             path = folder.verified(f"{split}.npz")
             with folder.reading(), open_arrays(path) as file:
                 side = Side(file["ids"], file["lengths"])
-                self._loaded[key] = _Loaded(
-                    side, HostSide(side), file["answers"], file["attractors"]
-                )
+                self._loaded[key] = self.table(split, side, file["answers"], file["attractors"])
         return self._loaded[key]
 
 
@@ -312,12 +280,12 @@ class SvaLanguageModeling(Agreement):
             else "the verb's other form is not in the vocabulary"
         )
 
-    def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
         """{"targets": int32 [batch, length]} and, except in training, {"alternative",
         "attractors"}: int32 [batch].
         """
         judged = {} if split == "train" else {"alternative": answers, "attractors": attractors}
-        return {"targets": ids, **judged}
+        return SideTable({"targets": side}, judged)
 
     def text_codec(self, vocab_dir: Path) -> SentenceCodec:
         """The codec of sentences, to be scored."""
@@ -349,9 +317,9 @@ class SvaNumberPrediction(Agreement):
         before = [ids.get(word, FIRST_SYMBOL_ID) for word in dependency.words[: dependency.place]]
         return Example([*before, END_ID], FORMS.index(dependency.form), dependency.attractors)
 
-    def features(self, split: str, ids: Any, answers: Any, attractors: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
-        return {"inputs": ids, "targets": answers, "attractors": attractors}
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
+        """{"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
+        return SideTable({"inputs": side}, {"targets": answers, "attractors": attractors})
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:
         """The codec of sentences up to their verb."""

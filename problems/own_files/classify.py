@@ -18,8 +18,7 @@ import numpy as np
 
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
-from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
-from ut_tf.data.example_table import ExampleTable, example_order
+from ut_tf.data.corpus.encoded_pairs import Array, Side, SideTable
 from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
@@ -29,7 +28,14 @@ from ut_tf.notices import report, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import CLASSES_FILE, ClassesCodec
 from ut_tf.problems.own_files.labelled_text import Labelled, LabelledFiles, read_labelled
-from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings
+from ut_tf.problems.own_files.problem import (
+    EARLIER_ARGUMENTS,
+    Arrays,
+    Files,
+    Made,
+    OwnFiles,
+    Settings,
+)
 from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
@@ -62,10 +68,13 @@ class ClassifyFiles(OwnFiles):
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
         **OwnFiles.file_arguments,
+        "vocab_file": "file",
         "target_files": "files",
         "dev_target_files": "files",
         "test_target_files": "files",
     }
+    earlier_arguments: ClassVar[Mapping[str, Any]] = EARLIER_ARGUMENTS
+    needed: ClassVar[tuple[str, ...]] = (VOCAB_FILE, CLASSES_FILE)
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("error", "min")  # type: ignore[misc]
     method: ClassVar[str] = "classify"
     group_by: ClassVar[str | None] = "class"
@@ -103,19 +112,10 @@ class ClassifyFiles(OwnFiles):
             for split, (texts, labels) in zip(self.splits, given.values(), strict=True)
         }
         self._max_subwords = max_subwords
-        self._sides: dict[tuple[Path, str], HostSide] = {}
-        super().__init__(
-            name,
-            Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary),
-            {split: files.files for split, files in self._labelled.items()},
-            max_subwords,
-            disjoint_splits,
-        )
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """The subwords and the names of the classes."""
-        return (VOCAB_FILE, CLASSES_FILE)
+        files = {split: files.files for split, files in self._labelled.items()}
+        self._settings = Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary)
+        identity = [self._settings.decisive(), max_subwords]
+        super().__init__(name, files, identity, self._settings.given, disjoint_splits)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to one class."""
@@ -131,40 +131,22 @@ class ClassifyFiles(OwnFiles):
         """Returns the size of the vocabulary that is asked for, and two classes."""
         return ProblemSpec("tokens", "class", self._settings.wanted_size, 2)
 
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
+    def load(self, split: str, data_dir: Path) -> SideTable:
         """{"inputs": int32 [length], "targets": int32 []} and, except in training, "class": string
-        [], the class' name or, of a rare one, "other"; `length` has no effect.
+        [], the class' name or, of a rare one, "other".
         """
-        import tensorflow as tf
-
-        encoded = self.loaded(split, data_dir)
-        key = (data_dir, split)
-        if key not in self._sides:
-            self._sides[key] = HostSide(encoded.side)
-        side = self._sides[key]
-        order = example_order(split, len(encoded.classes), seed, epoch)
-        names = _reported(self.summary(data_dir)["classes"], encoded.classes)
-        with tf.device("/CPU:0"):
-            rows, classes = tf.constant(order, tf.int32), tf.constant(encoded.classes, tf.int32)
-            reported = tf.constant(names)
-
-        def batch(numbers: Any) -> dict[str, Any]:
-            chosen = tf.gather(rows, numbers)
-            targets = tf.gather(classes, chosen)
-            features = {"inputs": side.padded(chosen), "targets": targets}
-            if split == "train":
-                return features
-            return {**features, "class": tf.gather(reported, targets)}
-
-        return ExampleTable(encoded.side.lengths[order].astype(np.int32), batch)
+        arrays = self.arrays(split, data_dir)
+        columns = {"targets": arrays["classes"]}
+        if split != "train":
+            names = _reported(self.summary(data_dir)["classes"], arrays["classes"])
+            columns["class"] = np.array(names)[arrays["classes"]]
+        return SideTable({"inputs": Side(arrays["ids"], arrays["lengths"])}, columns)
 
     def text_codec(self, vocab_dir: Path) -> ClassesCodec:
         """The codec of texts and class names."""
         return ClassesCodec(vocab_dir, self._max_subwords)
 
-    def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+    def make(self, folder: Path) -> Made:
         splits = {
             split: list(read_labelled(files))
             for split, files in self._labelled.items()
@@ -182,17 +164,18 @@ class ClassifyFiles(OwnFiles):
         write_bytes(folder / VOCAB_FILE, subwords.model)
         write_symbols(folder / CLASSES_FILE, classes)
         encoded = {split: self._encoded(splits[split], subwords, classes) for split in splits}
-        return encoded, subwords.size, {"classes": classes}
+        return self._settings.made(self.name, subwords, encoded, {"classes": classes})
 
     def _encoded(
         self, examples: Sequence[Labelled], subwords: AnySubwords, classes: Sequence[str]
-    ) -> Encoded:
+    ) -> Arrays:
         numbers = {name: number for number, name in enumerate(classes)}
         # The end symbol is one more.
         most = self._max_subwords + 1
         ids = [ids[-most:] for ids in subwords.encode([example.text for example in examples])]
         labels = np.array([numbers[example.label] for example in examples], np.int32)
-        return Encoded(Side.of(ids, subwords.size), labels)
+        side = Side.of(ids, subwords.size)
+        return {"ids": side.ids, "lengths": side.lengths, "classes": labels}
 
 
 def _reported(names: Sequence[str], classes: Array) -> list[str]:

@@ -39,7 +39,14 @@ from ut_tf.notices import note, warn
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.codec import LinesCodec
 from ut_tf.problems.own_files.large_text import LargeText, TextSize, lines_of, text_size
-from ut_tf.problems.own_files.problem import Encoded, Files, OwnFiles, Settings
+from ut_tf.problems.own_files.problem import (
+    EARLIER_ARGUMENTS,
+    Arrays,
+    Files,
+    Made,
+    OwnFiles,
+    Settings,
+)
 from ut_tf.storage.files import write_bytes
 
 _DEFAULT_VOCAB_SIZE = 8000
@@ -68,6 +75,12 @@ class LmFiles(OwnFiles):
       **options: see ``SubwordOptions``; `vocab_size` is 8000 if it is 0.
     """
 
+    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
+        **OwnFiles.file_arguments,
+        "vocab_file": "file",
+    }
+    earlier_arguments: ClassVar[Mapping[str, Any]] = EARLIER_ARGUMENTS
+    needed: ClassVar[tuple[str, ...]] = (VOCAB_FILE,)
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("loss", "min")  # type: ignore[misc]
     method: ClassVar[str] = "language_model"
     unit: ClassVar[str] = "line"
@@ -89,10 +102,10 @@ class LmFiles(OwnFiles):
         given = (source_files, dev_source_files, test_source_files)
         files = dict(zip(self.splits, map(file_paths, given), strict=True))
         self._window = window
-        self._texts: dict[tuple[Path, str], Any] = {}
         self._keeps_blanks = keep_blanks
-        settings = Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary, keep_blanks)
-        super().__init__(name, settings, files, None, disjoint_splits)
+        self._settings = Settings.of(_DEFAULT_VOCAB_SIZE, options, fit_vocabulary, keep_blanks)
+        identity = [self._settings.decisive(), None]
+        super().__init__(name, files, identity, self._settings.given, disjoint_splits)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """No inputs, tokens as targets."""
@@ -111,16 +124,11 @@ class LmFiles(OwnFiles):
         """
         import tensorflow as tf
 
-        ids = self._ids(split, data_dir)
+        text = self.loaded(split, data_dir)
         rng = np.random.default_rng([seed % 2**63, epoch]) if split == "train" else None
-        begins, lengths = windows(len(ids), self._window, rng)
-        key = (data_dir, split)
+        begins, lengths = windows(len(text), self._window, rng)
         with tf.device("/CPU:0"):
-            if key not in self._texts:
-                self._texts[key] = tf.constant(ids)
             first, sizes = tf.constant(begins, tf.int64), tf.constant(lengths, tf.int32)
-
-        text = self._texts[key]
 
         def batch(numbers: Any) -> dict[str, Any]:
             begin, size = tf.gather(first, numbers), tf.gather(sizes, numbers)
@@ -142,7 +150,7 @@ class LmFiles(OwnFiles):
         """The codec of lines to be scored."""
         return LinesCodec(vocab_dir, self._keeps_blanks)
 
-    def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+    def make(self, folder: Path) -> Made:
         files = {split: files for split, files in self._own_files.items() if files}
         size = text_size(files["train"])
         self._tell_of_lost_blanks(size)
@@ -154,11 +162,11 @@ class LmFiles(OwnFiles):
         subwords = self._settings.subwords(splits["train"])
         write_bytes(folder / VOCAB_FILE, subwords.model)
         encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
-        return encoded, subwords.size, {}
+        return self._settings.made(self.name, subwords, encoded, {})
 
     def _make_large(
         self, folder: Path, files: Mapping[str, Sequence[Path]], size: TextSize
-    ) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
+    ) -> Made:
         """As ``make``, with the training text in shards, and never in memory."""
         text = LargeText(files["train"], size, "validation" not in files, self._keeps_blanks)
         if self._keeps_apart:
@@ -166,8 +174,7 @@ class LmFiles(OwnFiles):
         splits = {split: self._lines(files[split]) for split in files if split != "train"}
         if "validation" not in files:
             splits["validation"] = list(text.held_out())
-        given = self._settings.vocab_file
-        text.begin(folder, [Path(given)] if given else [])
+        text.begin(folder, self._settings.given)
         vocab_file = folder / VOCAB_FILE
         if not vocab_file.is_file():
             model = self._settings.subwords(text.sample(LARGEST_TEXT)).model
@@ -175,7 +182,8 @@ class LmFiles(OwnFiles):
         subwords = read_subwords(vocab_file)
         counts = text.encode(folder, vocab_file)
         encoded = {split: _encoded(lines, subwords) for split, lines in splits.items()}
-        return encoded, subwords.size, {"sharded": {"train": counts["kept"]}}
+        sharded = {"sharded": {"train": counts["kept"]}}
+        return self._settings.made(self.name, subwords, encoded, sharded)
 
     @property
     def _same(self) -> Callable[[str], str]:
@@ -223,22 +231,27 @@ class LmFiles(OwnFiles):
                 raise DamageError(f"the shards of train do not have the {lines} lines written")
         return paths
 
-    def _ids(self, split: str, data_dir: Path) -> Array:
+    def load(self, split: str, data_dir: Path) -> Any:
+        """The ids of the whole text."""
+        import tensorflow as tf
+
         if self._is_sharded(split, data_dir):
             paths = self._shards(data_dir)
             with self._folder(data_dir).reading():
-                return read_shards(paths).targets.ids
-        return self.loaded(split, data_dir).side.ids
+                ids = read_shards(paths).targets.ids
+        else:
+            ids = self.arrays(split, data_dir)["ids"]
+        with tf.device("/CPU:0"):
+            return tf.constant(ids)
 
 
-def _encoded(lines: Sequence[str], subwords: AnySubwords) -> Encoded:
+def _encoded(lines: Sequence[str], subwords: AnySubwords) -> Arrays:
     """The ids of lines; a part of them at a time is a list of Python's numbers, which take twenty
     times the memory.
     """
     parts = [Side.of(subwords.encode(part), subwords.size) for part in chunks(lines, _ENCODED)]
-    ids = [part.ids for part in parts]
-    side = Side(np.concatenate(ids), np.concatenate([part.lengths for part in parts]))
-    return Encoded(side, np.zeros(0, np.int32))
+    lengths = np.concatenate([part.lengths for part in parts])
+    return {"ids": np.concatenate([part.ids for part in parts]), "lengths": lengths}
 
 
 def _held_out(lines: list[str]) -> tuple[list[str], list[str]]:

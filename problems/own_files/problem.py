@@ -8,12 +8,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.arrays import open_arrays, write_arrays
-from ut_tf.data.corpus.corpus import VOCAB_FILE
-from ut_tf.data.corpus.encoded_pairs import Array, Side
+from ut_tf.data.corpus.encoded_pairs import Array, SideTable
+from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import Problem
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
@@ -30,16 +30,29 @@ from ut_tf.errors import UserError, counted
 from ut_tf.notices import report
 
 Files = tuple[str, ...]
+Arrays = Mapping[str, Array]
 SPLITS = ("train", "validation", "test")
-_PURPOSES = {"train": "training", "validation": "validation", "test": "testing"}
+PURPOSES = {"train": "training", "validation": "validation", "test": "testing"}
+# What version 0.4 did with text.
+EARLIER_ARGUMENTS = {"fit_vocabulary": False, "disjoint_splits": False}
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """The examples of a split: ids of their texts, and int32 [examples] of their classes."""
+class Made(NamedTuple):
+    """What is made of the files.
 
-    side: Side
-    classes: Array
+    Fields:
+      arrays: of each split by name; a split that is written in shards has none.
+      examples: how many each split has.
+      vocab_size: the number of ids.
+      vocabulary: the symbols in words: "8,000 subwords".
+      further: further entries of the summary.
+    """
+
+    arrays: Mapping[str, Arrays]
+    examples: Mapping[str, int]
+    vocab_size: int
+    vocabulary: str
+    further: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,11 @@ class Settings:
         """Ids of a vocabulary that is trained, if the text supports them."""
         return self.vocab_size or self.default_size
 
+    @property
+    def given(self) -> tuple[Path, ...]:
+        """The file of a vocabulary that is not trained, if there is one."""
+        return (Path(self.vocab_file),) if self.vocab_file else ()
+
     def subwords(self, texts: Iterable[str]) -> AnySubwords:
         """The vocabulary of a training text.
 
@@ -96,7 +114,7 @@ class Settings:
             vocabulary.
         """
         if self.vocab_file:
-            return self._given()
+            return self._read_given()
         # A set's vocab_size is meant for more text than many people have.
         size = self.wanted_size
         if self.fitted:
@@ -104,7 +122,28 @@ class Settings:
         kind, blanks = self.subword_model, self.keep_blanks
         return Subwords(train_subwords(texts, size, kind, exact=False, keep_blanks=blanks))
 
-    def _given(self) -> AnySubwords:
+    def made(
+        self, name: str, subwords: AnySubwords, splits: Mapping[str, Arrays], further: Mapping[str, Any]
+    ) -> Made:
+        """What is made of the files: the encoded splits with a line for each text.
+
+        Args:
+          name: of the problem, for messages.
+          subwords: the vocabulary.
+          splits: "ids", "lengths" and other arrays of each.
+          further: entries of the summary; {"sharded": {split: examples}} of splits in shards.
+        """
+        for split, arrays in splits.items():
+            text = f"the text for {PURPOSES[split]} of {name}"
+            warn_of_other_text(subwords, arrays["ids"], text)
+        smaller = smaller_vocabulary(name, self.subword_model, subwords.size, self.wanted_size)
+        if smaller and not self.vocab_file:
+            report(smaller)
+        counts = {split: len(arrays["lengths"]) for split, arrays in splits.items()}
+        examples = {**further.get("sharded", {}), **counts}
+        return Made(splits, examples, subwords.size, f"{subwords.size:,} subwords", further)
+
+    def _read_given(self) -> AnySubwords:
         subwords = read_subwords(Path(self.vocab_file))
         if self.keep_blanks and not (isinstance(subwords, Subwords) and subwords.keeps_blanks):
             raise UserError(
@@ -125,59 +164,43 @@ class OwnFiles(Problem):
 
     Args:
       name: the problem's name, for messages.
-      settings: Settings.
       files: those of each split; of "validation" and "test" there may be none.
-      identity: what decides the prepared data besides (JSON).
+      settings: what decides the prepared data besides, ready for JSON.
+      given: files of vocabularies that are not made here.
       disjoint_splits: whether nothing that is held out for validation is trained on, however it is
         written.
     """
 
     file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
-        "vocab_file": "file",
         "source_files": "files",
         "dev_source_files": "files",
         "test_source_files": "files",
     }
-    earlier_arguments: ClassVar[Mapping[str, Any]] = {
-        "fit_vocabulary": False,
-        "disjoint_splits": False,
-    }
+    needed: ClassVar[tuple[str, ...]]
+    """Names of the prepared files besides the splits: the vocabularies."""
+    unit: ClassVar[str]
+    """The name of an example of the files."""
 
     def __init__(
         self,
         name: str,
-        settings: Settings,
         files: Mapping[str, Sequence[Path]],
-        identity: Any,
-        disjoint_splits: bool,
+        settings: Sequence[Any],
+        given: Sequence[Path] = (),
+        disjoint_splits: bool = False,
     ) -> None:
         self.name = name
-        self._settings = settings
         self._own_files = files
-        self._identity = [
-            settings.decisive(),
-            identity,
-            {split: list(map(str, paths)) for split, paths in files.items()},
-        ]
+        self._given = given
         self._keeps_apart = disjoint_splits and not files["validation"]
-        if self._keeps_apart:
-            self._identity.append("apart")
-        self._loaded: dict[tuple[Path, str], Encoded] = {}
+        apart = ["apart"] if self._keeps_apart else []
+        by_split = {split: list(map(str, paths)) for split, paths in files.items()}
+        self._identity = json.dumps([*settings, by_split, *apart], sort_keys=True)
+        self._loaded: dict[tuple[Path, str], Any] = {}
 
     @abstractmethod
-    def make(self, folder: Path) -> tuple[Mapping[str, Encoded], int, Mapping[str, Any]]:
-        """Reads the files and writes the vocabularies to the folder.
-
-        Returns:
-          (the splits, the number of ids, further entries of the summary). A split that it writes in
-          shards itself is not among the splits, but the number of its examples among the entries:
-          {"sharded": {split: examples}}.
-        """
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Names of the prepared files besides the splits: the vocabularies."""
-        return (VOCAB_FILE,)
+    def make(self, folder: Path) -> Made:
+        """Reads the files and writes the vocabularies to the folder."""
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Makes vocabulary and ids, or returns at once where they are there.
@@ -187,7 +210,7 @@ class OwnFiles(Problem):
         """
         if not self._own_files["train"]:
             raise UserError(
-                f"problem {self.name} has no training text: name its files with `source_files`."
+                f"problem {self.name} has no training file: name it with `source_files`."
             )
         folder = self._folder(data_dir)
         folder.make_once(lambda: self._make(folder))
@@ -198,9 +221,6 @@ class OwnFiles(Problem):
         """The test split or, where no files were given for it, the validation split."""
         return "test" if self._own_files["test"] else "validation"
 
-    unit: ClassVar[str] = ""
-    """The name of an example of the files."""
-
     def vocab_files(self, data_dir: Path) -> list[Path]:
         """The vocabularies."""
         return [self._folder(data_dir).path / name for name in self.needed]
@@ -209,60 +229,65 @@ class OwnFiles(Problem):
         """The summary of what is prepared: "vocab_size", "examples" of each split."""
         return self._folder(data_dir).require(self, data_dir).summary()
 
-    def loaded(self, split: str, data_dir: Path) -> Encoded:
-        """A split, which is read into memory the first time."""
+    def examples(
+        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
+    ) -> ExampleTable:
+        """The features of ``load``; `length` has no effect. The split is read into memory the first
+        time.
+        """
+        table: SideTable = self.loaded(split, data_dir)
+        return table.examples(example_order(split, len(table), seed, epoch))
+
+    @abstractmethod
+    def load(self, split: str, data_dir: Path) -> Any:
+        """Reads the examples of a split: a SideTable, unless ``examples`` is defined as well."""
+
+    def loaded(self, split: str, data_dir: Path) -> Any:
+        """What ``load`` returned the first time."""
         key = (data_dir, split)
         if key not in self._loaded:
-            there = [name for name in SPLITS if name in self.summary(data_dir)["examples"]]
-            if split not in there:
-                raise UserError(
-                    f"{self.name} has no split {split!r}: expected one of {', '.join(there)}."
-                )
-            folder = self._folder(data_dir)
-            path = folder.verified(f"{split}.npz")
-            with folder.reading(), open_arrays(path) as file:
-                side = Side(file["ids"], file["lengths"])
-                self._loaded[key] = Encoded(side, file["classes"])
+            self._loaded[key] = self.load(split, data_dir)
         return self._loaded[key]
 
+    def arrays(self, split: str, data_dir: Path) -> Arrays:
+        """The prepared arrays of a split."""
+        there = [name for name in SPLITS if name in self.summary(data_dir)["examples"]]
+        if split not in there:
+            raise UserError(
+                f"{self.name} has no split {split!r}: expected one of {', '.join(there)}."
+            )
+        folder = self._folder(data_dir)
+        path = folder.verified(f"{split}.npz")
+        with folder.reading(), open_arrays(path) as arrays:
+            return dict(arrays)
+
     def _make(self, folder: PreparedFolder) -> None:
-        vocabulary = [Path(self._settings.vocab_file)] if self._settings.vocab_file else []
-        paths = [path for split in SPLITS for path in self._own_files[split]]
-        check_readable([*paths, *vocabulary])
+        paths = [*(path for split in SPLITS for path in self._own_files[split]), *self._given]
+        check_readable(paths)
         report(f"preparing {self.name} in {folder.path}")
         folder.path.mkdir(parents=True, exist_ok=True)
-        records = [source_record(path) for path in (*paths, *vocabulary)]
-        splits, vocab_size, others = self.make(folder.path)
-        subwords = read_subwords(folder.path / VOCAB_FILE)
-        for split, encoded in splits.items():
-            text = f"the text for {_PURPOSES[split]} of {self.name}"
-            warn_of_other_text(subwords, encoded.side.ids, text)
-            side, classes = encoded.side, encoded.classes
-            path = folder.path / f"{split}.npz"
-            write_arrays(path, ids=side.ids, lengths=side.lengths, classes=classes)
-        counts = {split: len(encoded.side.lengths) for split, encoded in splits.items()}
-        counts = {**others.get("sharded", {}), **counts}
-        digests = folder.digests((*self.needed, *(f"{split}.npz" for split in splits)))
+        records = [source_record(path) for path in paths]
+        made = self.make(folder.path)
+        for split, arrays in made.arrays.items():
+            write_arrays(folder.path / f"{split}.npz", **arrays)
+        digests = folder.digests((*self.needed, *(f"{split}.npz" for split in made.arrays)))
         folder.finish(
             {
-                "vocab_size": vocab_size,
-                **others,
-                "examples": counts,
+                "vocab_size": made.vocab_size,
+                **made.further,
+                "examples": made.examples,
                 "files": records,
                 "sha256": digests,
             }
         )
         told = ", ".join(
-            f"{counted(count, self.unit)} for {_PURPOSES[split]}" for split, count in counts.items()
+            f"{counted(count, self.unit)} for {PURPOSES[split]}"
+            for split, count in made.examples.items()
         )
-        report(f"{self.name}: {told}; {vocab_size:,} subwords")
-        kind, wanted = self._settings.subword_model, self._settings.wanted_size
-        smaller = smaller_vocabulary(self.name, kind, vocab_size, wanted)
-        if smaller and not self._settings.vocab_file:
-            report(smaller)
+        report(f"{self.name}: {told}; {made.vocabulary}")
 
     def _folder(self, data_dir: Path) -> PreparedFolder:
-        digest = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(self._identity.encode()).hexdigest()[:8]
         return PreparedFolder(
             data_dir / "own_files" / f"{self.name}-{digest}",
             needed=self.needed,

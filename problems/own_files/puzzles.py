@@ -12,34 +12,26 @@ character of the training files. Without files for validation a tenth of the que
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from ut_tf.data.arguments import file_paths
-from ut_tf.data.arrays import open_arrays, write_arrays
-from ut_tf.data.corpus.encoded_pairs import Array, HostSide, Side
-from ut_tf.data.example_table import ExampleTable, example_order
-from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
-from ut_tf.data.problem import Problem
+from ut_tf.data.corpus.encoded_pairs import Side, SideTable
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted
-from ut_tf.notices import report
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.characters import CHARACTERS_FILE, CharactersCodec
+from ut_tf.problems.own_files.problem import SPLITS, Arrays, Files, Made, OwnFiles
 from ut_tf.problems.own_files.questions import Form, Question, board_of, read_questions
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import Board
 
-Files = tuple[str, ...]
-_SPLITS = ("train", "validation", "test")
 _HELD_OUT_SHARE, _HELD_OUT_MOST = 0.1, 2000
 # Of more ratings, numbers are reported by their magnitude and others that are rare together.
 _REPORTED_RATINGS, _OTHER = 12, "other"
@@ -47,161 +39,7 @@ _REPORTED_RATINGS, _OTHER = 12, "other"
 _VALIDATED = 200
 
 
-class QuestionFiles(Problem):
-    """Base of questions with answers from files.
-
-    Args:
-      files: those of each split; of "validation" and "test" there may be none.
-      form: what questions and answers must be.
-      name: of the problem, for messages.
-    """
-
-    group_by: ClassVar[str | None] = "rating"
-    file_arguments: ClassVar[Mapping[str, Literal["file", "files"]]] = {
-        "source_files": "files",
-        "dev_source_files": "files",
-        "test_source_files": "files",
-    }
-
-    def __init__(self, files: Sequence[Files | str], form: Form, name: str) -> None:
-        self.name = name
-        self._form = form
-        self._files = dict(zip(_SPLITS, map(file_paths, files), strict=True))
-        self._loaded: dict[tuple[Path, str], tuple[Side, Side, Array]] = {}
-
-    def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
-        """Makes characters and ids, or returns at once where they are there.
-
-        Raises:
-          UserError: no files are named, one is not as it should be, or has changed since.
-        """
-        if not self._files["train"]:
-            raise UserError(
-                f"problem {self.name} has no training file: name it with `source_files`."
-            )
-        folder = self._folder(data_dir)
-        folder.make_once(lambda: self._make(folder))
-        folder.refuse_changed_sources()
-
-    def spec(self, data_dir: Path) -> ProblemSpec:
-        """Tokens with targets over one vocabulary: padding, end, the characters."""
-        summary = self._folder(data_dir).require(self, data_dir).summary()
-        size = int(summary["vocab_size"])
-        kind: Literal["aligned", "tokens"] = "aligned" if self._form.aligned else "tokens"
-        return ProblemSpec("tokens", kind, size, size, shared_vocab=True)
-
-    def examples(
-        self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
-    ) -> ExampleTable:
-        """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
-        "rating": string [], "" where there is none; `length` has no effect.
-        """
-        import tensorflow as tf
-
-        questions, answers, ratings = self._load(split, data_dir)
-        order = example_order(split, len(ratings), seed, epoch)
-        sides = {"inputs": HostSide(questions), "targets": HostSide(answers)}
-        with tf.device("/CPU:0"):
-            rows, names = tf.constant(order, tf.int32), tf.constant(ratings.tolist(), tf.string)
-
-        def batch(numbers: Any) -> dict[str, Any]:
-            chosen = tf.gather(rows, numbers)
-            features = {name: side.padded(chosen) for name, side in sides.items()}
-            return (
-                features if split == "train" else {**features, "rating": tf.gather(names, chosen)}
-            )
-
-        lengths = np.maximum(questions.lengths, answers.lengths)[order]
-        return ExampleTable(lengths.astype(np.int32), batch)
-
-    @property
-    def judged_split(self) -> str:
-        """The test split or, where no files were given for it, the validation split."""
-        return "test" if self._files["test"] else "validation"
-
-    def text_codec(self, vocab_dir: Path) -> CharactersCodec:
-        """The codec of characters."""
-        return CharactersCodec(vocab_dir, not self._form.aligned, self._form.board)
-
-    def vocab_files(self, data_dir: Path) -> list[Path]:
-        """The file of the characters."""
-        return [self._folder(data_dir).path / CHARACTERS_FILE]
-
-    def _folder(self, data_dir: Path) -> PreparedFolder:
-        files = {split: list(map(str, paths)) for split, paths in self._files.items()}
-        identity = json.dumps([self._form, files], sort_keys=True)
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-        return PreparedFolder(
-            data_dir / "own_files" / f"{self.name}-{digest}",
-            needed=(CHARACTERS_FILE,),
-            fields={"vocab_size": int, "examples": dict, "files": list, "sha256": dict},
-        )
-
-    def _make(self, folder: PreparedFolder) -> None:
-        paths = [path for split in _SPLITS for path in self._files[split]]
-        check_readable(paths)
-        report(f"preparing {self.name} in {folder.path}")
-        records = [source_record(path) for path in paths]
-        splits = {
-            split: list(read_questions(files, self._form))
-            for split, files in self._files.items()
-            if files
-        }
-        characters = sorted({*"".join(text for row in splits["train"] for text in row[:2])})
-        for split in splits.keys() - {"train"}:
-            _check_characters(splits[split], characters)
-        if "validation" not in splits:
-            splits["train"], splits["validation"] = held_out(splits["train"])
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_symbols(folder.path / CHARACTERS_FILE, characters)
-        for split, rows in splits.items():
-            self._write(folder.path / f"{split}.npz", rows, characters)
-        counts = {split: len(rows) for split, rows in splits.items()}
-        digests = folder.digests((CHARACTERS_FILE, *(f"{split}.npz" for split in splits)))
-        size = FIRST_SYMBOL_ID + len(characters)
-        folder.finish({"vocab_size": size, "examples": counts, "files": records, "sha256": digests})
-        told = ", ".join(f"{count:,} for {split}" for split, count in counts.items())
-        report(f"{self.name}: questions: {told}; {len(characters)} characters")
-
-    def _write(self, path: Path, rows: Sequence[Question], characters: Sequence[str]) -> None:
-        numbers = {symbol: number for number, symbol in enumerate(characters, FIRST_SYMBOL_ID)}
-        end = [] if self._form.aligned else [END_ID]
-        questions, answers = (
-            Side.of(
-                [[*map(numbers.__getitem__, row[column]), *end] for row in rows],
-                FIRST_SYMBOL_ID + len(characters),
-            )
-            for column in (0, 1)
-        )
-        write_arrays(
-            path,
-            questions=questions.ids,
-            question_lengths=questions.lengths,
-            answers=answers.ids,
-            answer_lengths=answers.lengths,
-            ratings=np.array(reported_ratings([row.rating for row in rows]), np.str_),
-        )
-
-    def _load(self, split: str, data_dir: Path) -> tuple[Side, Side, Array]:
-        key = (data_dir, split)
-        if key not in self._loaded:
-            folder = self._folder(data_dir)
-            there = folder.require(self, data_dir).summary()["examples"]
-            if split not in there:
-                raise UserError(
-                    f"{self.name} has no split {split!r}: expected one of {', '.join(there)}."
-                )
-            path = folder.verified(f"{split}.npz")
-            with folder.reading(), open_arrays(path) as file:
-                self._loaded[key] = (
-                    Side(file["questions"], file["question_lengths"]),
-                    Side(file["answers"], file["answer_lengths"]),
-                    file["ratings"],
-                )
-        return self._loaded[key]
-
-
-class AlignedFiles(QuestionFiles):
+class AlignedFiles(OwnFiles):
     """Questions with an answer at every position, from files.
 
     Args:
@@ -212,6 +50,9 @@ class AlignedFiles(QuestionFiles):
       name: of the problem, for messages.
     """
 
+    group_by: ClassVar[str | None] = "rating"
+    needed: ClassVar[tuple[str, ...]] = (CHARACTERS_FILE,)
+    unit: ClassVar[str] = "question"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("accuracy", "max")  # type: ignore[misc]
     method: ClassVar[str] = "aligned"
 
@@ -223,16 +64,34 @@ class AlignedFiles(QuestionFiles):
         board: str = "",
         name: str = "aligned_files",
     ) -> None:
-        form = Form(aligned=True, board=board_of(board))
-        super().__init__((source_files, dev_source_files, test_source_files), form, name)
+        self._form = Form(aligned=True, board=board_of(board))
+        super().__init__(name, _files(source_files, dev_source_files, test_source_files), [self._form])
 
     @property
     def board(self) -> Board | None:
         """The board whose cells are the positions."""
         return self._form.board
 
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Tokens with aligned targets over one vocabulary: padding, end, the characters."""
+        size = int(self.summary(data_dir)["vocab_size"])
+        return ProblemSpec("tokens", "aligned", size, size, shared_vocab=True)
 
-class PairsFiles(QuestionFiles):
+    def text_codec(self, vocab_dir: Path) -> CharactersCodec:
+        """The codec of characters."""
+        return CharactersCodec(vocab_dir, board=self.board)
+
+    def make(self, folder: Path) -> Made:
+        return _make(self._own_files, self._form, folder)
+
+    def load(self, split: str, data_dir: Path) -> SideTable:
+        """{"inputs", "targets": int32 [length]} and, except in training, "rating": string [], ""
+        where there is none.
+        """
+        return _table(self.arrays(split, data_dir), split)
+
+
+class PairsFiles(OwnFiles):
     """Questions and answers of any lengths, character by character, from files.
 
     Args:
@@ -242,6 +101,9 @@ class PairsFiles(QuestionFiles):
       name: of the problem, for messages.
     """
 
+    group_by: ClassVar[str | None] = "rating"
+    needed: ClassVar[tuple[str, ...]] = (CHARACTERS_FILE,)
+    unit: ClassVar[str] = "question"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("char_acc", "max")  # type: ignore[misc]
     method: ClassVar[str] = "greedy"
     validated: ClassVar[int] = _VALIDATED
@@ -253,8 +115,75 @@ class PairsFiles(QuestionFiles):
         test_source_files: Files | str = (),
         name: str = "pairs_files",
     ) -> None:
-        files = (source_files, dev_source_files, test_source_files)
-        super().__init__(files, Form(aligned=False), name)
+        self._form = Form(aligned=False)
+        super().__init__(name, _files(source_files, dev_source_files, test_source_files), [self._form])
+
+    def spec(self, data_dir: Path) -> ProblemSpec:
+        """Tokens to tokens over one vocabulary: padding, end, the characters."""
+        size = int(self.summary(data_dir)["vocab_size"])
+        return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
+
+    def text_codec(self, vocab_dir: Path) -> CharactersCodec:
+        """The codec of characters."""
+        return CharactersCodec(vocab_dir, with_end=True)
+
+    def make(self, folder: Path) -> Made:
+        return _make(self._own_files, self._form, folder)
+
+    def load(self, split: str, data_dir: Path) -> SideTable:
+        """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
+        "rating": string [], "" where there is none.
+        """
+        return _table(self.arrays(split, data_dir), split)
+
+
+def _files(*files: Files | str) -> dict[str, tuple[Path, ...]]:
+    return dict(zip(SPLITS, map(file_paths, files), strict=True))
+
+
+def _make(files: Mapping[str, Sequence[Path]], form: Form, folder: Path) -> Made:
+    """Reads the files of each split and writes the characters of the training questions."""
+    splits = {split: list(read_questions(paths, form)) for split, paths in files.items() if paths}
+    characters = sorted({*"".join(text for row in splits["train"] for text in row[:2])})
+    for split in splits.keys() - {"train"}:
+        _check_characters(splits[split], characters)
+    if "validation" not in splits:
+        splits["train"], splits["validation"] = held_out(splits["train"])
+    write_symbols(folder / CHARACTERS_FILE, characters)
+    return Made(
+        arrays={split: _arrays(rows, form, characters) for split, rows in splits.items()},
+        examples={split: len(rows) for split, rows in splits.items()},
+        vocab_size=FIRST_SYMBOL_ID + len(characters),
+        vocabulary=counted(len(characters), "character"),
+        further={},
+    )
+
+
+def _arrays(rows: Sequence[Question], form: Form, characters: Sequence[str]) -> Arrays:
+    numbers = {symbol: number for number, symbol in enumerate(characters, FIRST_SYMBOL_ID)}
+    end = [] if form.aligned else [END_ID]
+    questions, answers = (
+        Side.of(
+            [[*map(numbers.__getitem__, row[column]), *end] for row in rows],
+            FIRST_SYMBOL_ID + len(characters),
+        )
+        for column in (0, 1)
+    )
+    return {
+        "questions": questions.ids,
+        "question_lengths": questions.lengths,
+        "answers": answers.ids,
+        "answer_lengths": answers.lengths,
+        "ratings": np.array(reported_ratings([row.rating for row in rows]), np.str_),
+    }
+
+
+def _table(arrays: Arrays, split: str) -> SideTable:
+    sides = {
+        "inputs": Side(arrays["questions"], arrays["question_lengths"]),
+        "targets": Side(arrays["answers"], arrays["answer_lengths"]),
+    }
+    return SideTable(sides, {} if split == "train" else {"rating": arrays["ratings"]})
 
 
 def held_out(rows: Sequence[Question]) -> tuple[list[Question], list[Question]]:

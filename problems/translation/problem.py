@@ -21,7 +21,7 @@ import numpy as np
 
 from ut_tf.data.arguments import at_least
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
-from ut_tf.data.corpus.encoded_pairs import PairTable, pair_pool
+from ut_tf.data.corpus.encoded_pairs import SideTable, pair_pool
 from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.corpus.subword_dropout import split_pairs_at_random, subword_parts
 from ut_tf.data.example_pools import LARGEST_TABLE, ExamplePools, deal_shards
@@ -129,7 +129,7 @@ class Translation(Problem):
             vocab_file=self.vocab_file,
             filters=Filters(max_characters, max_length_ratio),
         )
-        self._tables: dict[tuple[Path, str], PairTable] = {}
+        self._tables: dict[tuple[Path, str], SideTable] = {}
 
     @abstractmethod
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
@@ -262,21 +262,21 @@ class Translation(Problem):
                 f" {', '.join(there)}."
             )
 
-    def _split_at_random(self, data_dir: Path, seed: int, epoch: int) -> PairTable:
+    def _split_at_random(self, data_dir: Path, seed: int, epoch: int) -> SideTable:
         """The training pairs with subwords split as (seed, epoch) decide."""
         corpus = self._prepared(data_dir)
         parts = subword_parts(read_subwords(corpus.vocab_file))
         rng = np.random.default_rng([seed % 2**63, epoch, 1])
         pairs = split_pairs_at_random(corpus.ids("train"), parts, self._subword_dropout, rng)
-        return PairTable(pairs.reversed() if self.reverse else pairs)
+        return (pairs.reversed() if self.reverse else pairs).table()
 
-    def _table(self, split: str, data_dir: Path) -> PairTable:
+    def _table(self, split: str, data_dir: Path) -> SideTable:
         key = (data_dir, split)
         if key not in self._tables:
             corpus = self._prepared(data_dir)
             self._check_split(split, corpus)
             pairs = corpus.ids(split)
-            self._tables[key] = PairTable(pairs.reversed() if self.reverse else pairs)
+            self._tables[key] = (pairs.reversed() if self.reverse else pairs).table()
         return self._tables[key]
 
 

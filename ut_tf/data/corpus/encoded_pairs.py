@@ -5,7 +5,7 @@ How it is used::
 
     write_shard(folder / "train-00000.npz", PairIds.of(sources, targets, vocab_size), {"empty": 3})
     pairs = read_shards(sorted(folder.glob("train-*.npz")))
-    table = pairs.table(order)         # ExampleTable; batches are gathers from two flat arrays
+    table = pairs.table().examples(order)       # batches are gathers from two flat arrays
 
 How it works: the ids of all sources stand one after the other in one array, those of all targets in
 another; lengths say where one ends. They take two bytes each where the vocabulary allows it, so 4.5
@@ -14,7 +14,7 @@ million pairs of 30 subwords are half a gigabyte.
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,10 @@ class PairIds:
     def reversed(self) -> "PairIds":
         """The pairs of the other direction."""
         return PairIds(self.targets, self.sources)
+
+    def table(self) -> "SideTable":
+        """The pairs as inputs and targets."""
+        return SideTable({"inputs": self.sources, "targets": self.targets}, {})
 
 
 def id_type(vocab_size: int) -> type[np.integer[Any]]:
@@ -192,16 +196,22 @@ def _lengths(paths: Sequence[Path], name: str) -> Array:
     return np.concatenate(columns)
 
 
-class PairTable:
-    """Pairs in TensorFlow's memory, copied there once, from which the table of every epoch is made.
+class SideTable:
+    """Examples in TensorFlow's memory, copied there once, from which the table of every epoch is
+    made.
 
     Args:
-      pairs: the examples of a split.
+      sides: the ids of each feature that a batch pads.
+      columns: each other feature, a value for every example.
     """
 
-    def __init__(self, pairs: PairIds) -> None:
-        self._lengths = np.maximum(pairs.sources.lengths, pairs.targets.lengths)
-        self._sides = {"inputs": HostSide(pairs.sources), "targets": HostSide(pairs.targets)}
+    def __init__(self, sides: Mapping[str, Side], columns: Mapping[str, Array]) -> None:
+        import tensorflow as tf
+
+        self._lengths = np.max([side.lengths for side in sides.values()], axis=0)
+        self._sides = {name: HostSide(side) for name, side in sides.items()}
+        with tf.device("/CPU:0"):
+            self._columns = {name: tf.constant(column) for name, column in columns.items()}
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -212,11 +222,14 @@ class PairTable:
 
         with tf.device("/CPU:0"):
             rows = tf.constant(order, tf.int32)
-        sides = self._sides
+        sides, columns = self._sides, self._columns
 
         def batch(numbers: Any) -> dict[str, Any]:
             chosen = tf.gather(rows, numbers)
-            return {name: side.padded(chosen) for name, side in sides.items()}
+            return {
+                **{name: side.padded(chosen) for name, side in sides.items()},
+                **{name: tf.gather(column, chosen) for name, column in columns.items()},
+            }
 
         return ExampleTable(self._lengths[order].astype(np.int32), batch)
 
