@@ -191,17 +191,8 @@ def others(folder: Path) -> dict[str, Task]:
     def datagen(flags: tuple[str, ...], place: Path) -> list[str]:
         return [*flags, *data_flags(folder, flags, place)]
 
-    def mean(place: Path, n: int = 2) -> list[str]:
-        return [f"--output_dir={source / 'run'}", f"--n={n}", f"--avg_dir={place / 'mean'}"]
-
-    def prepare_mean(place: Path) -> None:
-        """A former mean whose translations and exports are kept."""
-        prepare_source(place)
-        if Process("avg_checkpoints", mean(place, 3), place / "messages.txt").ends() != 0:
-            raise SystemExit((place / "messages.txt").read_text())
-        for name in ("translations/one.txt", "export/1/saved_model.pb"):
-            (place / "mean" / name).parent.mkdir(parents=True)
-            (place / "mean" / name).write_text("kept\n")
+    def mean(place: Path) -> list[str]:
+        return [f"--output_dir={source / 'run'}", "--n=2", f"--avg_dir={place / 'mean'}"]
 
     def export(place: Path) -> list[str]:
         return [f"--output_dir={source / 'run'}", f"--export_dir={place / 'export'}"]
@@ -215,9 +206,6 @@ def others(folder: Path) -> dict[str, Task]:
             for name, flags in prepared.items()
         },
         "ut-avg-checkpoints": Task("avg_checkpoints", mean, prepare_source, different_files),
-        "ut-avg-checkpoints, over a former mean": Task(
-            "avg_checkpoints", mean, prepare_mean, different_files
-        ),
         "ut-exporter": Task("exporter", export, prepare_source, different_exports),
     }
 

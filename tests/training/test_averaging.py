@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,60 +66,28 @@ def test_the_mean_of_the_last_two(run: Run, tmp_path: Path) -> None:
     assert averaged_steps(run.output_dir) == averaged_steps(tmp_path / "nothing") == []
 
 
-def test_a_former_mean_of_the_run_gives_way_and_what_was_made_of_it_stays(
+def test_the_same_mean_is_made_once_and_nothing_gives_way_to_another(
     run: Run, tmp_path: Path
 ) -> None:
     mean = tmp_path / "mean"
-    average_checkpoints(run, [1, 2], mean)
-    (mean / "translations").mkdir()
-    (mean / "translations" / "test").write_text("Ein Satz.")
-    (mean / "export" / "1").mkdir(parents=True)
-    (mean / ".lock").touch()
-    (mean / "bleu.jsonl").write_text("{}")
-    assert average_checkpoints(run, [2, 6], mean) == 6
-    assert CheckpointStore(mean).steps() == [6]
-    assert weights_of(Run.load(mean), "last") == (6, {4.0})
-    assert (mean / "translations" / "test").read_text() == "Ein Satz."
-    assert (mean / "export" / "1").is_dir()
-    assert sorted(path.name for path in mean.iterdir()) == [
-        *("checkpoints", "config.json", "export", "translations"),
-    ]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
-
-
-@pytest.mark.parametrize("came_far", [False, True])
-def test_a_process_that_was_killed_while_a_mean_gave_way_loses_nothing(
-    run: Run, tmp_path: Path, came_far: bool
-) -> None:
-    mean, old = tmp_path / "mean", tmp_path / ".old-mean-77"
-    average_checkpoints(run, [1, 2], mean)
-    (mean / "translations").mkdir()
-    (mean / "translations" / "test").write_text("Ein Satz.")
-    mean.rename(old)
-    if came_far:
-        average_checkpoints(run, [2, 6], tmp_path / "new")
-        (tmp_path / "new").rename(mean)
     (tmp_path / ".tmp-mean-77").mkdir()
-    average_checkpoints(run, [2, 6], mean)
-    assert CheckpointStore(mean).steps() == [6]
-    assert (mean / "translations" / "test").read_text() == "Ein Satz."
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
-
-
-def test_nothing_but_a_mean_of_the_run_gives_way(run: Run, tmp_path: Path) -> None:
-    mean = tmp_path / "mean"
     average_checkpoints(run, [1, 2], mean)
-    other = dataclasses.replace(run, seed=5)
-    with pytest.raises(UserError, match=r"holds the mean of another run \(seed\): .*`destination`"):
-        average_checkpoints(other, [1, 2], mean)
-    (mean / "notes").mkdir()
-    with pytest.raises(UserError, match=r"besides a mean of checkpoints, notes: .*`destination`"):
+    (mean / "export" / "1").mkdir(parents=True)
+    assert average_checkpoints(run, [2, 1], mean) == 2
+    assert (mean / "export" / "1").is_dir()
+    with pytest.raises(UserError, match=r"holds the mean of the steps 1, 2: .*`destination`"):
         average_checkpoints(run, [2, 6], mean)
+    # Trained again: the steps are the same, the weights are not.
+    shutil.rmtree(run.output_dir / "checkpoints")
+    save(run, [1, 2], best_step=1)
+    with pytest.raises(UserError, match="holds the mean of the steps 1, 2: "):
+        average_checkpoints(run, [1, 2], mean)
     assert averaged_steps(mean) == [1, 2]
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "mean"):
         with pytest.raises(UserError, match="`destination`"):
             average_checkpoints(run, [1, 2], place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mean", "run"]
 
 
 def test_a_damaged_checkpoint_is_not_in_the_mean(run: Run, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@
     average_checkpoints(run, best_steps(run, 5), Path("runs/big-avgbest5"))
 
 The mean is written beside its place and renamed when it is complete. Its state holds the averaged
-steps. It replaces a former mean of the same run.
+steps.
 """
 
 import math
@@ -20,53 +20,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ut_tf.config.hparams import differences
 from ut_tf.errors import UserError
 from ut_tf.evaluation.validations import judged
 from ut_tf.run import Run
-from ut_tf.run_config import RESUMABLE_FIELDS
 from ut_tf.run_weights import restore_weights
 from ut_tf.storage import checkpoints
-from ut_tf.storage.checkpoints import CheckpointStore
+from ut_tf.storage.checkpoints import CheckpointStore, manifest_digest
 from ut_tf.storage.disk_errors import disk_errors
-from ut_tf.storage.layout import (
-    CHECKPOINTS_FOLDER,
-    CONFIG_FILE,
-    EVENTS_FOLDER,
-    EXPORT_FOLDER,
-    LOCK_FILE,
-    METRICS_FILE,
-    RECORDS_FILE,
-    START_LOCK_FILE,
-    SWEEPS,
-    VOCAB_FOLDER,
-)
-from ut_tf.storage.leftovers import beside, filled_beside, left_beside, locked_at_once
+from ut_tf.storage.layout import CONFIG_FILE, METRICS_FILE, VOCAB_FOLDER
+from ut_tf.storage.leftovers import filled_beside
 from ut_tf.storage.model_folder import copy_vocabulary
 
 MOST = 8
-# How a former mean is called while it gives way.
-_FORMER = "old"
 _ADVICE = "give a new or empty folder as `destination`"
-_STEPS = "averaged_steps"
-# What a new mean takes over from a former one: nothing else could make it again. Versions up to 0.4
-# wrote translations, and bleu.jsonl.
-_KEPT = ("translations", EXPORT_FOLDER)
-# What lies in the folder of a mean: its own files, and what the commands derive from them.
-_DERIVED = frozenset(
-    {
-        *_KEPT,
-        CONFIG_FILE,
-        VOCAB_FOLDER,
-        CHECKPOINTS_FOLDER,
-        "bleu.jsonl",
-        RECORDS_FILE,
-        *(f"{stem}{end}" for stem in SWEEPS for end in (".json", ".csv")),
-        EVENTS_FOLDER,
-        LOCK_FILE,
-        START_LOCK_FILE,
-    }
-)
+_STEPS, _SOURCES = "averaged_steps", "averaged_from"
 
 
 def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> int:
@@ -79,8 +46,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     Args:
       run: trained.
       steps: which checkpoints, at least one.
-      destination: must not exist, or be empty, or hold a mean of the same run: that is replaced,
-        its translations and its exported versions are kept.
+      destination: must not exist, be empty, or hold the mean of these checkpoints already.
 
     Returns:
       The step of the newest of them, under which the mean is saved.
@@ -91,17 +57,21 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         `destination`.
     """
     destination = Path(os.path.realpath(destination))
-    with disk_errors(destination, advice=_ADVICE):
-        _put_back(destination)
-        _check_replaceable(run, destination)
     steps = sorted({*steps})
     if not steps:
         raise UserError("no checkpoint is named: expected at least one to average.")
+    with disk_errors(destination, advice=_ADVICE):
+        held = _state(destination).get(_SOURCES)
+        if held and held == _digests(run, steps):
+            # The same command again, perhaps after it was killed.
+            return steps[-1]
+        _check_free(destination)
     model = run.make_model()
     means = _mean_weights(model, run, steps)
     for weight, mean in zip(model.trainable_variables, means, strict=True):
         weight.assign(mean)
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps}
+    state[_SOURCES] = _digests(run, steps)
     needed_bytes = 4 * sum(mean.size for mean in means)
     with (
         disk_errors(destination, needed_bytes, _ADVICE),
@@ -111,7 +81,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         CheckpointStore(temporary).save(
             steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes
         )
-        _put_in_place(temporary, destination)
+        temporary.rename(destination)
     return steps[-1]
 
 
@@ -219,70 +189,19 @@ def _state(destination: Path) -> dict[str, Any]:
         return {}
 
 
-def _check_replaceable(run: Run, destination: Path) -> None:
-    """Raises UserError where something lies in `destination` that is no mean of the run, or more
-    than a mean.
-    """
+def _digests(run: Run, steps: Sequence[int]) -> list[str]:
+    """Returns what tells the checkpoints of a run from all others."""
+    store = CheckpointStore(run.output_dir)
+    return [manifest_digest(store.path(step)) for step in steps]
+
+
+def _check_free(destination: Path) -> None:
+    """Raises UserError where something lies in `destination`."""
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         return
-    if not averaged_steps(destination):
-        raise UserError(
-            f"{destination} already exists and holds no mean of checkpoints: {_ADVICE}."
-        )
-    others = sorted({entry.name for entry in destination.iterdir()} - _DERIVED)
-    if others:
-        raise UserError(
-            f"{destination} already exists and holds, besides a mean of checkpoints,"
-            f" {', '.join(others)}: {_ADVICE}."
-        )
-    former = Run.load(destination, usr_dir=run.usr_dir)
-    changes = [
-        name
-        for name in ("problem", "problem_args", "seed")
-        if getattr(former, name) != getattr(run, name)
-    ]
-    changes += differences(former.hparams, run.hparams, RESUMABLE_FIELDS | {"decay_steps"})
-    if changes:
-        raise UserError(
-            f"{destination} already exists and holds the mean of another run"
-            f" ({'; '.join(changes)}): {_ADVICE}."
-        )
-
-
-def _put_in_place(temporary: Path, destination: Path) -> None:
-    """Renames a complete mean to its place and moves over the kept files of a former one."""
-    if not averaged_steps(destination):
-        temporary.rename(destination)
-        return
-    old = beside(destination, _FORMER)
-    with locked_at_once(destination):
-        destination.rename(old)
-        try:
-            temporary.rename(destination)
-        except OSError:
-            old.rename(destination)
-            raise
-        _take_over(old, destination)
-
-
-def _put_back(destination: Path) -> None:
-    """Completes a replacement of a former mean during which a process was killed."""
-    for old in left_beside(destination, _FORMER):
-        with locked_at_once(old) as is_ours:
-            if not is_ours:
-                continue
-            if destination.exists():
-                _take_over(old, destination)
-            else:
-                old.rename(destination)
-
-
-def _take_over(old: Path, destination: Path) -> None:
-    """Moves the kept files of a former mean to the new one, and removes the rest."""
-    for name in _KEPT:
-        if (old / name).is_dir() and not (destination / name).exists():
-            (old / name).rename(destination / name)
-    shutil.rmtree(old, ignore_errors=True)
+    steps = ", ".join(map(str, averaged_steps(destination)))
+    held = f"holds the mean of the steps {steps}" if steps else "is not empty"
+    raise UserError(f"{destination} already exists and {held}: remove it, or {_ADVICE}.")
 
 
 def _copy_configuration(run: Run, folder: Path) -> None:
