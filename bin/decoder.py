@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -231,7 +230,6 @@ def _score(translator: Translator, lines: list[str], values: Any) -> tuple[Itera
 def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
     from ut_tf.inference.apache_beam_answers import BeamJob
 
-    began = time.monotonic()
     # Workers have other working folders.
     job = BeamJob(
         run.output_dir,
@@ -258,8 +256,7 @@ def _answer_on_beam(run: Run, config: DecodeConfig, values: Any) -> None:
         with writable(job.destination):
             job.join(count)
     shards = counted(len(job.files(count)), "shard")
-    done = f"{counted(count, 'line')} in {shards}, {waiting} of them answered now"
-    tell(COMMAND, f"{done}: {time.monotonic() - began:.1f} s")
+    tell(COMMAND, f"{counted(count, 'line')} in {shards}, {waiting} of them answered now")
 
 
 def _interact(translator: Translator) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.bin.tiny_runs import digits_run
 from ut_tf.bin import decoder
+from ut_tf.data import apache_beam_runner
 from ut_tf.errors import UserError
 from ut_tf.inference import apache_beam_answers
 
@@ -55,7 +56,7 @@ def beamless(monkeypatch: pytest.MonkeyPatch) -> None:
             return self.made
 
     monkeypatch.setattr(decoder, "require_beam", lambda: None)
-    monkeypatch.setattr(apache_beam_answers, "run_on_beam", run)
+    monkeypatch.setattr(apache_beam_runner, "run_on_beam", run)
     monkeypatch.setattr(apache_beam_answers, "once_for_each_process", Shared)
 
 
@@ -121,7 +122,7 @@ def test_a_job_keeps_its_checkpoint_and_its_paths(
         raise UserError("stopped.")
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(apache_beam_answers, "run_on_beam", run_and_stop)
+        stopped.setattr(apache_beam_runner, "run_on_beam", run_and_stop)
         assert decoder.main(on_beam) == 1
     assert len(list(tmp_path.glob("together.shards-*/output-*"))) == 1
     assert decoder.main(on_beam) == 0

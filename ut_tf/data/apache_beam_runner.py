@@ -2,19 +2,19 @@
 
 How it is used::
 
-    run_on_beam(functools.partial(encode, folder=folder), [0, 1, 2], "runner=FlinkRunner,...")
+    write_on_beam(functools.partial(encode, folder=folder), files, "runner=FlinkRunner,...")
 
-Each item is done by a function of a module, on whichever worker takes it, and leaves what it makes
-in a file that is complete or absent. So a stopped pipeline begins again with the items that have no
-file. Beam is optional: pip install apache-beam.
+Each file is written by a function of a module, on whichever worker takes its number, and is
+complete or absent. So a stopped pipeline begins again with the files that are absent. Beam is optional: pip install apache-beam.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.errors import UserError
+from ut_tf.errors import UserError, counted
 from ut_tf.packages import check_package
 
 if TYPE_CHECKING:
@@ -33,6 +33,26 @@ def require_beam() -> None:
         "apache-beam",
         "leave them out: this machine then does the work alone",
     )
+
+
+def write_on_beam(work: Callable[[Any], Any], files: Sequence[Path], options: str) -> int:
+    """Calls `work` with the number of each file that is not there; returns how many.
+
+    Args:
+      work, options: as for ``run_on_beam``.
+      files: `work` writes the file of its number.
+
+    Raises:
+      UserError: as for ``run_on_beam``, or a file is missing although the pipeline ended well.
+    """
+    waiting = [number for number, file in enumerate(files) if not file.is_file()]
+    run_on_beam(work, waiting, options)
+    if missing := [file for file in files if not file.is_file()]:
+        raise UserError(
+            f"Apache Beam left {counted(len(missing), 'file')} unwritten, first {missing[0]}: all"
+            " workers must write to that folder; the same command goes on with the rest."
+        )
+    return len(waiting)
 
 
 def run_on_beam(work: Callable[[Any], Any], items: Sequence[Any], options: str) -> None:

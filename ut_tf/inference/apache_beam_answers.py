@@ -22,16 +22,14 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ut_tf.data.apache_beam_runner import once_for_each_process, run_on_beam
+from ut_tf.data.apache_beam_runner import once_for_each_process, write_on_beam
 from ut_tf.data.prepared import source_record
 from ut_tf.data.text.codec import TextCodec
-from ut_tf.errors import UserError, counted
 from ut_tf.inference.example_reader import Given
 from ut_tf.inference.text_files import (
     line_bytes,
@@ -101,7 +99,7 @@ class BeamJob:
 
     def keep_checkpoint(self) -> None:
         """Copies the checkpoint of a run, which a training may remove, unless a stopped job has
-        done so; its files are linked where the file system can do that.
+        done so.
 
         Raises:
           UserError: there is no such checkpoint.
@@ -143,13 +141,10 @@ class BeamJob:
           options: as for ``run_on_beam``.
 
         Raises:
-          UserError: as for ``run_on_beam``.
+          UserError: as for ``write_on_beam``.
         """
-        files = enumerate(self.files(examples))
-        waiting = [number for number, file in files if not file.is_file()]
-        shared = once_for_each_process()
-        run_on_beam(functools.partial(_answer, job=self, shared=shared), waiting, options)
-        return len(waiting)
+        work = functools.partial(_answer, job=self, shared=once_for_each_process())
+        return write_on_beam(work, self.files(examples), options)
 
     def answer_shard(self, number: int, loaded: LoadedJob) -> None:
         """Writes the answers of a shard; runs on a worker."""
@@ -166,17 +161,8 @@ class BeamJob:
     def join(self, examples: int) -> None:
         """Writes the answers of all shards to the output, in order, and removes the folder. The
         file is complete or as it was before.
-
-        Raises:
-          UserError: a shard has no answers.
         """
-        files = self.files(examples)
-        if missing := [file for file in files if not file.is_file()]:
-            raise UserError(
-                f"{counted(len(missing), 'shard')} of {len(files)} have no answers yet, the first"
-                f" of them {missing[0]}: the same command goes on with them."
-            )
-        write_parts(self.destination, (file.read_bytes() for file in files))
+        write_parts(self.destination, (file.read_bytes() for file in self.files(examples)))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -197,11 +183,7 @@ class BeamJob:
 
     def _copy(self, source: Path) -> None:
         with filled_beside(self._kept) as temporary:
-            for path in source.iterdir():
-                try:
-                    os.link(path, temporary / path.name)
-                except OSError:
-                    shutil.copyfile(path, temporary / path.name)
+            shutil.copytree(source, temporary, dirs_exist_ok=True)
             temporary.rename(self._kept)
 
 

@@ -138,12 +138,11 @@ def test_a_shard_that_beam_did_not_write_is_told_and_made_by_the_next_call(
             if number != 2 or options == "second":
                 work(number)
 
-    monkeypatch.setattr(apache_beam_encoding, "require_beam", lambda: None)
-    monkeypatch.setattr(apache_beam_encoding, "run_on_beam", run)
+    monkeypatch.setattr(apache_beam_runner, "run_on_beam", run)
     encode = functools.partial(
         apache_beam_encoding.encode_with_beam, PAIRS, tmp_path, "train", vocab_file, None, chunk=64
     )
-    with pytest.raises(UserError, match=r"left 1 shard of train unwritten, first .*train-00002"):
+    with pytest.raises(UserError, match=r"left 1 file unwritten, first .*train-00002"):
         encode(options="first")
     assert encode(options="second") == {"pairs": 300, "kept": 300}
     assert not (tmp_path / "chunks").exists()

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from ut_tf.data.apache_beam_runner import require_beam, run_on_beam
+from ut_tf.data.apache_beam_runner import write_on_beam
 from ut_tf.data.chunks import chunks
 from ut_tf.data.corpus.encoding import (
     CHUNK,
@@ -32,7 +32,6 @@ from ut_tf.data.corpus.encoding import (
     read_split_counts,
     shard_file,
 )
-from ut_tf.errors import UserError, counted
 from ut_tf.storage.files import write_bytes
 
 
@@ -53,34 +52,23 @@ def encode_with_beam(
       options: as for ``run_on_beam``.
 
     Raises:
-      UserError: as for ``run_on_beam``, or a shard is missing although the pipeline ended well.
+      UserError: as for ``write_on_beam``.
     """
-    require_beam()
-    waiting: list[int] = []
-    count = 0
+    files: list[Path] = []
     with progress_bar(f"{split}, chunks", total) as bar:
         for number, some in enumerate(chunks(pairs, chunk)):
+            files.append(shard_file(folder, split, number))
             file = _chunk_file(folder, split, number)
-            if not shard_file(folder, split, number).is_file():
-                waiting.append(number)
-                if not file.is_file():
-                    text = json.dumps(some).encode("utf-8")
-                    write_bytes(file, gzip.compress(text, compresslevel=1))
-            count = number + 1
+            if not (files[-1].is_file() or file.is_file()):
+                text = json.dumps(some).encode("utf-8")
+                write_bytes(file, gzip.compress(text, compresslevel=1))
             bar.update(len(some))
     work = functools.partial(
         _encode_file, folder=folder, split=split, vocab_file=vocab_file, filters=filters
     )
-    run_on_beam(work, waiting, options)
-    missing = [number for number in waiting if not shard_file(folder, split, number).is_file()]
-    if missing:
-        raise UserError(
-            f"Apache Beam left {counted(len(missing), 'shard')} of {split} unwritten, first"
-            f" {shard_file(folder, split, missing[0])}: all workers must write to that folder; the"
-            " same command goes on with the rest."
-        )
+    write_on_beam(work, files, options)
     shutil.rmtree(folder / "chunks", ignore_errors=True)
-    return read_split_counts(folder, split, count)
+    return read_split_counts(folder, split, len(files))
 
 
 def _encode_file(
