@@ -57,7 +57,7 @@ def sweep_uses(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]
     depths = depths_in(values.depth_sweep) if values.depth_sweep else ()
     rules = _rules_in(values.exit_sweep or "all")
     import_tensorflow()
-    from ut_tf.evaluation.compute import sweep_compute, sweep_exits
+    from ut_tf.evaluation.compute import sweep_compute
     from ut_tf.evaluation.oracle import ORACLE
     from ut_tf.figures.exits import compute_front
 
@@ -66,14 +66,12 @@ def sweep_uses(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]
     def on_point(use: str, number: int, count: int) -> None:
         tell(COMMAND, f"evaluated {use} ({number} of {count})")
 
-    if values.compute:
-        swept = sweep_compute(run, depths, rules, **asked, on_point=on_point)
-        for point in swept.points:
-            if point.curve != ORACLE:
-                used = run.in_use(point.use)
-                keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
-    else:
-        swept = sweep_exits(run, rules, **asked, on_point=on_point)
+    exits_only = not values.compute
+    swept = sweep_compute(run, depths, rules, **asked, on_point=on_point, exits_only=exits_only)
+    for point in swept.points:
+        if values.compute and point.curve != ORACLE:
+            used = run.in_use(point.use)
+            keep(used, record_of(used, values.checkpoint, lengths, point.measured, trained))
     name = "" if values.compute else EXIT_SWEEP
     return _shown(run, values, swept, compute_front, swept.points[0].measured.split, name)
 

@@ -16,7 +16,7 @@ from tests.training.toy import toy_run
 from ut_tf import run_weights
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
-from ut_tf.evaluation.compute import sweep_exits
+from ut_tf.evaluation.compute import sweep_compute
 from ut_tf.evaluation.exit_thresholds import THRESHOLDS, possible_rules
 from ut_tf.evaluation.records import read_records
 from ut_tf.run import Run
@@ -33,7 +33,7 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
     monkeypatch.setitem(THRESHOLDS, "state_difference", (1e6,))
     run = toy_run(tmp_path, "toy_class", model="universal_transformer", eval_num_steps=6)
     save(run, (1,))
-    sweep = sweep_exits(run, rules=["state_difference"])
+    sweep = sweep_compute(run, rules=["state_difference"], exits_only=True)
     assert [(point.curve, point.value) for point in sweep.points] == [
         ("none", None),
         ("state_difference", 1e6),
@@ -68,7 +68,7 @@ def test_another_model_has_no_rules(tmp_path: Path) -> None:
     run = toy_run(tmp_path, model="transformer")
     save(run, (1,))
     with pytest.raises(UserError, match="the model transformer does not have it"):
-        sweep_exits(run)
+        sweep_compute(run, exits_only=True)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ halting, exit rules and an oracle, and with restarts; or under exit rules alone,
 
 ::
 
-    sweep = sweep_compute(run)                          # or sweep_exits(run)
+    sweep = sweep_compute(run)                          # exits_only=True: under exit rules
     print(sweep.table())
     sweep.write(run.output_dir)
 
@@ -111,6 +111,7 @@ def sweep_compute(
     split: str | None = None,
     problem: Problem | None = None,
     on_point: Callable[[str, int, int], None] | None = None,
+    exits_only: bool = False,
 ) -> ComputeSweep:
     """Judges a run's checkpoint as it is, at depths, under exit rules, with restarts where its
     initial state is drawn, and with the exits of an oracle where the problem's depth is known.
@@ -121,43 +122,24 @@ def sweep_compute(
       rules: names; none: all that the model can take.
       checkpoint, lengths, split, problem: as of ``measure_checkpoint``.
       on_point: called with each use, its number from 1, and how many there are.
+      exits_only: whether it is judged without a rule and under exit rules alone, without FLOP, so
+        that a search may write the answers.
 
     Raises:
       UserError: as ``measure_checkpoint``, the model has no recurrent depth, or a search writes its
         answers.
     """
-    places = _places(run, depths, rules)
+    without: _Place = (NO_RULE, None, use_of_rule(NO_RULE, None))
+    places = [without, *_rules(run, rules)] if exits_only else _places(run, depths, rules)
     # A use that cannot be is told before anything is computed.
     runs = {use: run.in_use(use) for _, _, use in places}
-    if all(used.hparams != run.hparams for used in runs.values()):
+    if not exits_only and all(used.hparams != run.hparams for used in runs.values()):
         places.insert(0, (AS_TRAINED, None, ""))
-    uses = _uses(run, checkpoint, lengths, split, problem)
-    return _judged(uses, [*places, *_oracle(uses)], runs, on_point, counts_flop=True)
-
-
-def sweep_exits(
-    run: Run,
-    rules: Sequence[str] = (),
-    checkpoint: str = "best",
-    lengths: Iterable[int] = (),
-    split: str | None = None,
-    problem: Problem | None = None,
-    on_point: Callable[[str, int, int], None] | None = None,
-) -> ComputeSweep:
-    """Judges a run's checkpoint without a rule and under exit rules, without FLOP, so that a search
-    may write the answers; arguments and errors as of ``sweep_compute``.
-    """
-    places: list[_Place] = [(NO_RULE, None, use_of_rule(NO_RULE, None)), *_rules(run, rules)]
-    runs = {use: run.in_use(use) for _, _, use in places}
-    uses = _uses(run, checkpoint, lengths, split, problem)
-    return _judged(uses, places, runs, on_point, counts_flop=False)
-
-
-def _uses(
-    run: Run, checkpoint: str, lengths: Iterable[int], split: str | None, problem: Problem | None
-) -> Uses:
     problem = run.make_problem() if problem is None else problem
-    return Uses(run, problem, chosen_sets(run, problem, tuple(lengths), split), checkpoint)
+    uses = Uses(run, problem, chosen_sets(run, problem, tuple(lengths), split), checkpoint)
+    if not exits_only:
+        places += _oracle(uses)
+    return _judged(uses, places, runs, on_point, counts_flop=not exits_only)
 
 
 def _judged(
