@@ -3,9 +3,6 @@
 How it is used::
 
     python benchmarks/overlap.py --tmp_dir=downloads    # writes results/overlap.json anew
-    # The error on the other questions, of runs that benchmarks/reproduce.py has trained again with
-    # the same error.
-    python benchmarks/overlap.py --tmp_dir=downloads --others
 
 Of a run with `exchange_words` a test question is known if an exchange of words makes it of a
 training question. Of one with simulated stories it is known if it stands, facts and question alike,
@@ -19,27 +16,18 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-import tensorflow as tf
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-
-from reproduce import StoredRun, stored_runs  # noqa: E402
 
 from ut_tf.factories import make_problem  # noqa: E402
 from ut_tf.problems.babi.held_out import questions_of  # noqa: E402
 from ut_tf.problems.babi.problem import BabiQA  # noqa: E402
 from ut_tf.problems.babi.stories import Story  # noqa: E402
 from ut_tf.problems.babi.story_questions import StoryQuestions  # noqa: E402
-from ut_tf.run import Run  # noqa: E402
-from ut_tf.run_weights import load_model  # noqa: E402
 from ut_tf.tables.overlaps import EXCHANGES, OVERLAPS_FILE, SIMULATED, Overlap  # noqa: E402
-from ut_tf.tables.record import ResultRecord, keep_records, read_records  # noqa: E402
+from ut_tf.tables.record import ResultRecord, read_records  # noqa: E402
 
 Known = list[tuple[int, bool]]
 """The task of each question, and whether it is known."""
@@ -85,38 +73,6 @@ def known_questions(record: ResultRecord, tmp_dir: Path) -> tuple[str, dict[str,
     return SIMULATED, standing
 
 
-def with_others(run: StoredRun, data_dir: str, tmp_dir: Path) -> list[ResultRecord]:
-    """The records of a run's error, with the error on the questions that are not known.
-
-    Args:
-      run: that benchmarks/reproduce.py has trained again.
-      data_dir: folder of prepared data.
-      tmp_dir: folder of the archive.
-    """
-    errors = [record for record in run.records if record.metric == "error"]
-    found = known_questions(errors[0], tmp_dir) if errors else None
-    if found is None:
-        return []
-    known = np.array([one for _, one in found[1]["test"]])
-    wrong = _wrong(Run.load(run.folder, data_dir=data_dir or None, tmp_dir=str(tmp_dir)))
-    if known.all() or abs(100 * wrong.mean() - errors[0].value) > 1e-6:
-        return []
-    return [replace(record, others=100 * float(wrong[~known].mean())) for record in errors]
-
-
-def _wrong(run: Run) -> npt.NDArray[np.bool_]:
-    """Whether the best checkpoint of a run answers each test question wrongly."""
-    problem = run.make_problem()
-    run = run.prepare(problem)
-    model, table = load_model(run), problem.examples("test", run.data_dir)
-    wrong = []
-    for begin in range(0, len(table), 100):
-        features = table.batch(tf.range(begin, min(begin + 100, len(table))))
-        targets = features.pop("targets")
-        wrong.append(model(features).numpy().argmax(-1) != targets.numpy())
-    return np.concatenate(wrong)
-
-
 def _counts(known: Known) -> dict[int, tuple[int, int]]:
     """By task how many questions are known, and how many there are."""
     every = Counter(task for task, _ in known)
@@ -150,19 +106,9 @@ def _standing(judged: Iterable[Story], trained: Iterable[Story], facts: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tmp_dir", type=Path, required=True, help="holds bAbI's archive")
-    parser.add_argument("--data_dir", default="", help="folder of prepared data")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
-    parser.add_argument("--others", action="store_true", help="of the runs that were trained again")
     values = parser.parse_args()
     files = sorted(values.results.glob("*.jsonl"))
-    if values.others:
-        for file in files:
-            for run in stored_runs([file]):
-                if (run.folder / "config.json").exists():
-                    measured = with_others(run, values.data_dir, values.tmp_dir)
-                    keep_records(file, measured)
-                    print(run.name, *(f"{record.value} {record.others}" for record in measured))
-        return
     lines = (json.dumps(item.to_json()) for item in overlaps(read_records(files), values.tmp_dir))
     path = values.results / OVERLAPS_FILE
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
