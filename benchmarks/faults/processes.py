@@ -131,9 +131,7 @@ def _send_value(writer: Connection, function: Callable[..., Any], arguments: Any
 
 
 def cluster_environments(workers: int) -> list[dict[str, str]]:
-    """TF_CONFIG of each of so many workers on this machine; alone a process has none."""
-    if workers == 1:
-        return [{}]
+    """TF_CONFIG of each of so many workers on this machine."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(workers)]
     addresses = [f"localhost:{server.getsockname()[1]}" for server in sockets]
     for server in sockets:

@@ -8,8 +8,7 @@ How it is used::
 
 The other worker must end within a minute with one line that names the disturbed one, and all of
 them, started again, with the weights of a training that nobody disturbed; so must workers that are
-all killed at once, as on a machine that loses its power. One of four workers that
-gets SIGTERM is TensorFlow's own scenario (failure_handler_test). Of two trainings that begin in one
+both killed at once, as on a machine that loses its power. Of two trainings that begin in one
 directory at the same moment, one is refused.
 """
 
@@ -42,30 +41,27 @@ _HPARAMS = (
     "min_length_bucket=4,learning_rate=0.1,keep_checkpoint_max=2,early_stopping_patience=0,"
     "eval_frequency=6,dropout=0.1"
 )
-_TERMINATIONS, _KILLS = 4, 3
+_KILLS = 3
 
 
 class Cluster(NamedTuple):
-    """Workers on this machine that train a run together.
+    """Two workers on this machine that train a run together.
 
     Fields:
       place: folder of the run and the messages.
-      count: of the workers.
     """
 
     place: Path
-    count: int
 
     def start(self, seed: int = 5) -> list[Process]:
-        """Starts all workers; the seed is that of the last one."""
+        """Starts both workers; the seed is that of the last one."""
         self.place.mkdir(exist_ok=True)
         for messages in self.place.glob("messages*.txt"):
             messages.unlink()
-        seeds = [*[5] * (self.count - 1), seed]
-        environments = cluster_environments(self.count)
+        environments = cluster_environments(2)
         return [
-            start(self.place, number, seeds[number], environments[number])
-            for number in range(self.count)
+            start(self.place, number, own, environments[number])
+            for number, own in enumerate((5, seed))
         ]
 
     def wait_for_updates(self, process: Process, count: int) -> bool:
@@ -92,7 +88,7 @@ class Cluster(NamedTuple):
 def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     """Yields the counts of each case."""
     load()
-    whole = run_undisturbed(folder, 2)
+    whole = run_undisturbed(folder)
     cases: dict[str, Callable[[Counts, Cluster], None]] = {
         f"{signal.Signals(number).name} to worker {disturbed}": functools.partial(
             disturb, number, disturbed, plan.generator("signals")
@@ -105,15 +101,14 @@ def campaign(folder: Path, plan: Plan) -> Iterator[Counts]:
     deadline = time.monotonic() + plan.seconds
     for name in plan.chosen(cases):
         if time.monotonic() < deadline:
-            counts, cluster = Counts(name), Cluster(folder / name, 2)
+            counts, cluster = Counts(name), Cluster(folder / name)
             cases[name](counts, cluster)
             resume(counts, cluster, whole)
             yield counts
-    for name, case in (("four workers, SIGTERM", terminate), ("two trainings", two_trainings)):
-        if plan.chosen([name]):
-            counts = Counts(name)
-            case(counts, folder, plan.generator(name))
-            yield counts
+    for name in plan.chosen(["two trainings"]):
+        counts = Counts(name)
+        two_trainings(counts, folder, plan.generator(name))
+        yield counts
 
 
 def start(
@@ -131,9 +126,9 @@ def start(
     return Process("trainer", argv, place / f"messages{number}.txt", environment)
 
 
-def run_undisturbed(folder: Path, workers: int) -> Path:
+def run_undisturbed(folder: Path) -> Path:
     """The folder of a training that nobody disturbs."""
-    cluster = Cluster(folder / f"whole{workers}", workers)
+    cluster = Cluster(folder / "whole")
     if failures := cluster.failures():
         raise SystemExit("\n".join(failures))
     return cluster.place
@@ -192,41 +187,11 @@ def judge(counts: Counts, process: Process, began: float, disturbed: int) -> Non
     counts.add(told, "the other worker")
 
 
-def resume(counts: Counts, cluster: Cluster, whole: Path, only: str = "") -> None:
-    """Starts all again, and compares the run with that of the undisturbed training.
-
-    Args:
-      counts: of the case.
-      cluster: the workers.
-      whole: folder of the undisturbed training.
-      only: the part of the names of files that are compared.
-    """
-    failures = cluster.failures()
-    different = different_files(whole / "run", cluster.place / "run")
-    failures = failures or [name for name in different if only in name]
+def resume(counts: Counts, cluster: Cluster, whole: Path) -> None:
+    """Starts both again, and compares the run with that of the undisturbed training."""
+    failures = cluster.failures() or different_files(whole / "run", cluster.place / "run")
     outcome = Outcome("short" if failures else "same", "\n".join(failures))
     counts.add(outcome, "the resumed training")
-
-
-def terminate(counts: Counts, folder: Path, generator: random.Random) -> None:
-    """Four workers, SIGTERM to a random one at a random update; all are started again, until the
-    training ends.
-    """
-    whole, cluster = run_undisturbed(folder, 4), Cluster(folder / "terminated", 4)
-    for _ in range(_TERMINATIONS):
-        processes = cluster.start()
-        victim = generator.randrange(cluster.count)
-        updates = generator.randint(1, 6)
-        if not cluster.wait_for_updates(processes[victim], updates):
-            break
-        began = time.monotonic()
-        processes[victim].send(signal.SIGTERM)
-        statuses = [process.ends(began + MOST_SECONDS - time.monotonic()) for process in processes]
-        is_right = set(statuses) <= {0, 130}
-        told = "\n".join(last_line(process) for process in processes if process.kill())
-        counts.add(Outcome("told" if is_right else "short", f"{statuses}: {told}"), "the workers")
-    # A checkpoint is saved at each signal, too, so that only the last one is the same.
-    resume(counts, cluster, whole, only=f"step-{_STEPS:08d}")
 
 
 def two_trainings(counts: Counts, folder: Path, generator: random.Random) -> None:
