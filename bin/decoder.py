@@ -20,6 +20,7 @@ from ut_tf.bin.frame.command import (
     entry_point,
     import_tensorflow,
     is_typed,
+    prompted,
     refuse_overwriting,
     standard_input,
     stdout_to_stderr,
@@ -263,8 +264,9 @@ def _interact(translator: Translator) -> None:
     """Answers each example as soon as it is read; a line that is not of the problem's format gets
     its error, and the next one is read.
     """
-    asks = is_typed()
-    lines = _prompted(input_lines(standard_input(), "standard input"), "> " if asks else "")
+    lines: Iterator[str] = input_lines(standard_input(), "standard input")
+    if is_typed():
+        lines = prompted(lines)
     count = 0
     while True:
         try:
@@ -278,15 +280,6 @@ def _interact(translator: Translator) -> None:
             raise
         except UserError as error:
             tell(COMMAND, f"error: {error}")
-
-
-def _prompted(lines: Iterator[str], prompt: str) -> Iterator[str]:
-    while True:
-        print(prompt, end="", file=sys.stderr, flush=True)
-        line = next(lines, None)
-        if line is None:
-            return
-        yield line
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ut_tf.bin.examples.input import given_texts
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     entry_point,
@@ -30,7 +31,6 @@ from ut_tf.bin.serving_flags import (
     serve_until,
     stop_request,
 )
-from ut_tf.inference.text_files import read_input
 from ut_tf.paths import expanded
 from ut_tf.run import Run
 from ut_tf.storage.find_checkpoint import check_checkpoint
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     values = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
     allowed_hosts = checked_allowed_hosts(values)
-    texts = _texts(values)
+    texts = given_texts(values)
     if values.serve:
         give_memory_back()
     run = load_run(values).in_use(values.hparams)
@@ -104,17 +104,6 @@ def _check(values: Any) -> None:
         if given and values.input_file:
             source = expanded(values.input_file)
             refuse_overwriting(name, expanded(given), [source])
-
-
-def _texts(values: Any) -> list[tuple[str, str]]:
-    """The names and texts of the inputs."""
-    texts = []
-    if values.input is not None:
-        texts.append(("--input", values.input))
-    if values.input_file:
-        lines = read_input(expanded(values.input_file))
-        texts.append((values.input_file, "\n".join(lines)))
-    return texts
 
 
 def _write(document: dict[str, Any], values: Any) -> None:

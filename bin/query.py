@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_tf.bin.frame import flags
-from ut_tf.bin.frame.command import EXIT_USER_ERROR, entry_point, is_typed, standard_input, tell
+from ut_tf.bin.frame.command import (
+    EXIT_USER_ERROR,
+    entry_point,
+    is_typed,
+    prompted,
+    standard_input,
+    tell,
+)
 from ut_tf.bin.frame.declarations import declaration
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.errors import UserError, counted
@@ -43,7 +50,7 @@ def main(argv: list[str]) -> int:
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
     name = path or "standard input"
     examples = _examples(
-        _prompted(lines) if typed else lines, name, client.inputs(values.signature)
+        prompted(lines) if typed else lines, name, client.inputs(values.signature)
     )
     status = 0
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
@@ -103,17 +110,6 @@ def answer_line(prediction: Any) -> str:
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return "\t".join(map(one_line, texts))
     return json.dumps(value, ensure_ascii=False)
-
-
-def _prompted(lines: Iterable[str]) -> Iterator[str]:
-    source = iter(lines)
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = next(source, None)
-        if line is None:
-            print(file=sys.stderr)
-            return
-        yield line
 
 
 def _examples(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ut_tf.bin.examples.input import is_question, known_words_message
+from ut_tf.bin.examples.input import given_texts, is_question, known_words_message
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import (
     EXIT_USER_ERROR,
@@ -32,7 +32,7 @@ from ut_tf.data.text.sentences import sentences
 from ut_tf.data.text.utf8 import surrogate_in
 from ut_tf.errors import UserError
 from ut_tf.figures.style import check_installed
-from ut_tf.inference.text_files import input_lines, read_input
+from ut_tf.inference.text_files import input_lines
 from ut_tf.insights.story_lines import stories
 from ut_tf.notices import printable, warn
 from ut_tf.paths import expanded
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     """Runs the command, given the words of its command line."""
     values: Any = flags.parse(COMMAND, DESCRIPTION, FLAGS, argv)
     _check(values)
-    texts = _texts(values)
+    texts = given_texts(values)
     types = not texts and values.examples is None and is_typed()
     if not texts and values.examples is None and not types:
         lines = input_lines(standard_input(), "standard input")
@@ -279,16 +279,6 @@ def _check(values: Any) -> None:
         raise FlagError("--input has bytes that are not UTF-8: set the terminal to UTF-8.")
     if values.input is not None and values.input_file:
         raise FlagError("--input and --input_file each say what to read: give one of them.")
-
-
-def _texts(values: Any) -> list[tuple[str, str]]:
-    """The names and texts of the inputs."""
-    if values.input is not None:
-        return [("--input", values.input)]
-    if values.input_file:
-        lines = read_input(expanded(values.input_file))
-        return [(values.input_file, "\n".join(lines))]
-    return []
 
 
 def _converse(show: _Show) -> None:

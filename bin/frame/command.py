@@ -240,6 +240,18 @@ def is_typed() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def prompted(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that somebody types, with a prompt before each."""
+    source = iter(lines)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = next(source, None)
+        if line is None:
+            print(file=sys.stderr)
+            return
+        yield line
+
+
 def tell(command: str, message: str) -> None:
     """Prints a message, with texts of the library in it, as one line on standard error.
 
