@@ -122,27 +122,19 @@ def test_the_command_tells_the_errors_by_task_and_names_what_the_run_does_not_kn
     warnings = [
         line for line in printed.err.splitlines() if line.startswith("warning: babi_qa has")
     ]
-    words = "aardvarks, dislike, enormously, in, kitchen, morning, spacious"
-    assert warnings == [
-        (
-            f"warning: babi_qa has 7 words that the vocabulary of {run.output_dir} lacks, read as"
-            f" unknown: {words}."
-        ),
-        f"warning: babi_qa has 1 answers that {run.output_dir} cannot give, in 1 examples: zoo.",
-        (
-            f"warning: babi_qa has sentences of up to 9 words, of which {run.output_dir} reads the"
-            " first 5."
-        ),
-    ]
+    words = "aardvarks, dislike, enormously, in, kitchen and 2 more"
+    assert len(warnings) == 3
+    assert f"lacks, read as unknown: {words}" in warnings[0]
+    assert warnings[1] == (
+        f"warning: babi_qa has 1 answers that {run.output_dir} cannot give, in 1 examples: zoo."
+    )
+    assert "not read whole: the first one has a sentence of more than 5 words" in warnings[2]
 
 
 @pytest.mark.slow
 def test_stories_that_are_cut_are_told_of(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     measure_transfer(run, "babi_qa_task5_1k")
-    assert (
-        f"has texts of up to 74 sentences, of which {run.output_dir} reads the last 70."
-        in capsys.readouterr().err
-    )
+    assert "facts: those before the last 70 are left out" in capsys.readouterr().err
 
 
 @pytest.mark.slow

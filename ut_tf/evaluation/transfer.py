@@ -12,7 +12,7 @@ with Wilson's intervals. An example that the run cannot read counts as wrong.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from ut_tf.evaluation.selection import selection_of
 from ut_tf.factories import make_problem
 from ut_tf.inference.example_reader import ExampleReader, Texts
 from ut_tf.inference.translator import Translator, check_vocabulary
+from ut_tf.inference.unknown_words import UnknownWords
 from ut_tf.metrics.intervals import Interval, wilson
 from ut_tf.metrics.sums import Group, group_name
 from ut_tf.notices import warn
@@ -76,9 +77,9 @@ def measure_transfer(
     prepare_data(other, run.data_dir, run.tmp_dir)
     sources, answers = other.text_pairs(split, run.data_dir)
     texts = _columns(sources, codec, test_problem)
-    _warn_of_the_unknown(codec, texts, answers, test_problem, run)
-    _warn_of_cut_facts(codec, texts, test_problem, run)
-    refusals = _refusals(loaded.model, codec, texts)
+    UnknownWords(codec, test_problem).see(texts)
+    _warn_of_answers(codec, answers, test_problem, run)
+    refusals = _refusals(loaded.model, codec, texts, test_problem)
     translator = Translator(loaded.model, codec, _DECODE)
     read = (text for text, refusal in zip(texts, refusals, strict=True) if not refusal)
     answered = translator.translate(read, name=None)
@@ -107,18 +108,22 @@ def measure_transfer(
     )
 
 
-def _refusals(model: Any, codec: TextCodec, texts: Sequence[Texts]) -> list[str]:
-    """Why the run's codec cannot read each example; "" where it can. Warns of them."""
+def _refusals(model: Any, codec: TextCodec, texts: Sequence[Texts], problem: str) -> list[str]:
+    """Why the run's codec cannot read each example; "" where it can. Warns of them, and of those
+    that are not read whole.
+    """
     reader = ExampleReader(codec, model.spec, _DECODE)
-    refusals = [
-        row.error
+    read = [
+        (row.error, row.warning)
         for first in range(0, len(texts), _BLOCK)
         for row in reader.read({n: (text, None) for n, text in enumerate(texts[first:][:_BLOCK])})
     ]
-    wrong = [*filter(None, refusals)]
-    if wrong:
+    if wrong := [error for error, _ in read if error]:
         warn(f"{_refused(len(wrong))}, the first one since {wrong[0]}.")
-    return refusals
+    if cut := [warning for _, warning in read if warning]:
+        told = f"{counted(len(cut), 'example')} not read whole: the first one {cut[0]}"
+        warn(f"{problem} has {told}.")
+    return [error for error, _ in read]
 
 
 def _refused(count: int) -> str:
@@ -201,15 +206,8 @@ def _groups(problem: Problem, feature: str | None, split: str, data_dir: Path) -
     return [group_name(value) for block in blocks for value in table.batch(block)[feature].numpy()]
 
 
-def _warn_of_the_unknown(
-    codec: TextCodec, texts: Sequence[Texts], answers: Sequence[str], problem: str, run: Run
-) -> None:
-    words = codec.unknown_words(text for columns in texts for text in columns)
-    if words:
-        warn(
-            f"{problem} has {len(words)} words that the vocabulary of {run.output_dir} lacks, read"
-            f" as unknown: {_named(words)}."
-        )
+def _warn_of_answers(codec: TextCodec, answers: Sequence[str], problem: str, run: Run) -> None:
+    """Warns of answers that the run cannot give."""
     assert run.spec is not None
     if run.spec.targets == "class":
         distinct = sorted({*map(_plain, answers)})
@@ -217,38 +215,8 @@ def _warn_of_the_unknown(
         never = [answer for answer, number in zip(distinct, classes, strict=True) if number < 0]
         if never:
             count = sum(_plain(answer) in {*never} for answer in answers)
+            more = f" and {len(never) - _NAMED} more" if len(never) > _NAMED else ""
             warn(
                 f"{problem} has {len(never)} answers that {run.output_dir} cannot give, in {count}"
-                f" examples: {_named(never)}."
+                f" examples: {', '.join(never[:_NAMED])}{more}."
             )
-
-
-def _warn_of_cut_facts(codec: TextCodec, texts: Sequence[Texts], problem: str, run: Run) -> None:
-    assert run.spec is not None
-    if run.spec.inputs != "facts":
-        return
-    blocks = (texts[first : first + _BLOCK] for first in range(0, len(texts), _BLOCK))
-    shapes = [
-        codec.encode(*map(tf.constant, zip(*block, strict=True)))["inputs"].shape
-        for block in blocks
-    ]
-    longest_text = max(len(story.split("\n")) for story, *_ in texts)
-    # The question has a row of its own.
-    kept = max(shape[1] for shape in shapes) - 1
-    if longest_text > kept:
-        warn(
-            f"{problem} has texts of up to {longest_text} sentences, of which"
-            f" {run.output_dir} reads the last {kept}."
-        )
-    longest = max(shape[2] for shape in shapes)
-    if longest > run.spec.max_words:
-        warn(
-            f"{problem} has sentences of up to {longest} words, of which {run.output_dir} reads the"
-            f" first {run.spec.max_words}."
-        )
-
-
-def _named(words: Iterable[str]) -> str:
-    first = [*words]
-    others = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
-    return ", ".join(first[:_NAMED]) + others
