@@ -168,12 +168,14 @@ class LmFiles(OwnFiles):
         self, folder: Path, files: Mapping[str, Sequence[Path]], size: TextSize
     ) -> Made:
         """As ``make``, with the training text in shards, and never in memory."""
-        text = LargeText(files["train"], size, "validation" not in files, self._keeps_blanks)
-        if self._keeps_apart:
-            text.keep_apart(self._same)
-        splits = {split: self._lines(files[split]) for split in files if split != "train"}
         if "validation" not in files:
-            splits["validation"] = list(text.held_out())
+            raise UserError(
+                f"{self.name}: the training text has {size.characters:,} characters, of which none are"
+                f" held out beyond {LARGEST_TEXT:,}: give a text for validation (`dev_source_files`),"
+                " such as its last thousand lines, and the others for training."
+            )
+        text = LargeText(files["train"], size, self._keeps_blanks)
+        splits = {split: self._lines(files[split]) for split in files if split != "train"}
         text.begin(folder, self._settings.given)
         vocab_file = folder / VOCAB_FILE
         if not vocab_file.is_file():

@@ -36,7 +36,6 @@ from ut_tf.problems.babi.problem import BabiQA
 from ut_tf.problems.babi.simulator.supporting_facts import SimulatedBabi
 from ut_tf.problems.babi.simulator.tasks import SimulatedTasks, simulate_lines
 from ut_tf.problems.lte.problem import LearningToExecute
-from ut_tf.problems.own_files import language_model, large_text
 from ut_tf.problems.own_files.classify import ClassifyFiles
 from ut_tf.problems.own_files.language_model import LmFiles
 from ut_tf.problems.own_files.puzzles import AlignedFiles, PairsFiles
@@ -324,19 +323,6 @@ def test_every_problem_that_splits_by_itself_is_among_these(tmp_path: Path) -> N
     covered = {type(make(tmp_path)).__name__ for make in PROBLEMS.values()}
     named = {entry.target.partition(":")[2] for entry in catalogue.PROBLEMS.values()}
     assert named == covered | {*OFFICIAL}
-
-
-def test_a_large_text_is_kept_apart_as_a_small_one_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    DRAWS.seed(7)
-    monkeypatch.setattr(language_model, "LARGEST_TEXT", 1000)
-    monkeypatch.setattr(large_text, "usable_cores", lambda: 1)
-    problem, data = lm(tmp_path), tmp_path / "data"
-    problem.prepare(data, tmp_path)
-    assert problem.example_pools(data, 0, 0) is not None
-    judged = {*keys(problem, "validation", data)}
-    assert judged and not judged & {*keys(problem, "train", data)}
 
 
 def test_questions_of_the_official_files_are_not_among_simulated_ones(tmp_path: Path) -> None:

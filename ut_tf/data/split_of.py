@@ -13,7 +13,7 @@ are given, those that stand in two splits are left out of one of them.
 import functools
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -81,26 +81,17 @@ def exclude_trained(
     return [example for example in judged if key(example) not in seen]
 
 
-def shared_lines(
-    train: Iterable[str], held_out: Collection[str], key: Callable[[str], str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """The keys of the lines of running text that stand in training and in what is held out: those
-    that are to be left out of training, and those that are so common there that they are to be
-    left out of what is held out.
-    """
-    judged = {key(line) for line in held_out}
-    counts = Counter(same for line in train if (same := key(line)) in judged)
-    common = frozenset(line for line, count in counts.items() if count > _COMMON)
-    return frozenset(counts) - common, common
-
-
 def separate_lines(
     train: Sequence[str], held_out: Sequence[str], key: Callable[[str], str] = same_text
 ) -> tuple[list[str], list[str]]:
-    """The lines for training and those held out without the lines that both have; no lines in the
-    place of one of them where it has no others.
+    """The lines for training and those held out without the lines that both have: what is common in
+    training is left out of what is held out, and what is rare of training. No lines in the place of
+    one of them where it has no others.
     """
-    rare, common = shared_lines(train, held_out, key)
+    judged = {key(line) for line in held_out}
+    counts = Counter(same for line in train if (same := key(line)) in judged)
+    common = {line for line, count in counts.items() if count > _COMMON}
+    rare = counts.keys() - common
     return (
         [line for line in train if key(line) not in rare],
         [line for line in held_out if key(line) not in common],

@@ -79,7 +79,8 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LmFiles:
     monkeypatch.setattr(language_model, "LARGEST_TEXT", 1000)
     monkeypatch.setattr(large_text, "_CHARACTERS_OF_A_SHARD", 300)
     monkeypatch.setattr(large_text, "usable_cores", lambda: 1)
-    return problem_of(tmp_path, window=20)
+    (tmp_path / "dev.txt").write_text("first line\nsecond line\n")
+    return problem_of(tmp_path, window=20, dev_source_files=str(tmp_path / "dev.txt"))
 
 
 def pooled_windows(problem: LmFiles, data: Path, epoch: int = 0) -> list[tuple[int, ...]]:
@@ -105,7 +106,9 @@ def test_a_large_text_is_the_same_text_in_shards(tmp_path: Path, large: LmFiles)
     assert epochs[0] == pooled_windows(large, data)
     validation = np.concatenate([row["targets"] for row in large.dataset("validation", data)])
     # Each line ends with the end symbol.
-    assert (counts[0][1], np.sum(validation == 1)) == (98, 2)
+    assert (counts[0][1], np.sum(validation == 1)) == (100, 2)
+    with pytest.raises(UserError, match="none are held out beyond 1,000: .*`dev_source_files`"):
+        problem_of(tmp_path).prepare(data, tmp_path)
 
 
 def test_a_stopped_preparation_of_a_large_text_goes_on(
