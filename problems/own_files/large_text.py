@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ut_tf.data.corpus.encoding import encode_split, sample_items, usable_cores
+from ut_tf.config.processor import usable_cores
+from ut_tf.data.corpus.encoding import encode_split, sample_items
 from ut_tf.data.corpus.parallel_text import read_lines
 from ut_tf.data.text.subwords import SPACE_MARK
 from ut_tf.errors import UserError

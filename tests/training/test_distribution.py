@@ -293,13 +293,6 @@ def test_steps_and_jobs_of_a_node_have_ports_of_their_own() -> None:
     assert len(ports) == 20 * 4 * 3
 
 
-def test_tasks_in_turn() -> None:
-    environment = {**STEP, "SLURM_DISTRIBUTION": "cyclic", "SLURM_PROCID": "1"}
-    join_cluster("slurm", silent, environment)
-    workers = json.loads(environment["TF_CONFIG"])["cluster"]["worker"]
-    assert workers == [f"gpu09:{PORT}", f"gpu10:{PORT}", f"gpu09:{PORT + 1}"]
-
-
 @pytest.mark.parametrize(
     ("cluster", "changes"),
     [

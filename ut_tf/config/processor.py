@@ -32,15 +32,17 @@ def speed_flags(cpuinfo: Path = CPUINFO) -> list[str]:
     return [flag for flag in SPEED_FLAGS if flag in present]
 
 
+def usable_cores() -> int:
+    """The cores on which this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def describe_processor(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
     """The processor as records name it: "model" (empty: the system does not say), "flags" (those
     that decide speed) and "cores" (that this process may use).
     """
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
     model = _first_value(cpuinfo, ("model name", "Model"))
-    return {"model": model, "flags": speed_flags(cpuinfo), "cores": cores}
+    return {"model": model, "flags": speed_flags(cpuinfo), "cores": usable_cores()}
 
 
 def _first_value(cpuinfo: Path, names: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ut_tf.config.processor import usable_cores
 from ut_tf.errors import UserError, counted
 from ut_tf.evaluation.records import read_records
 from ut_tf.storage.files import MOST_LINES_BYTES, read_bounded
@@ -156,12 +157,7 @@ class Sweep:
         ]
 
     def _threads(self) -> int:
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-        return max(1, cores // self.parallel)
+        return max(1, usable_cores() // self.parallel)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ def slurm_workers(environment: Mapping[str, str]) -> tuple[list[str], int]:
             f" {len(counts)} with {sum(counts)} tasks, and SLURM_STEP_NUM_TASKS={tasks}: start the"
             " command with srun, with as many tasks on each node."
         )
-    places = _position_inputs(counts, environment.get("SLURM_DISTRIBUTION", "block"))
+    # Node by node, the distribution "block".
+    places = [(node, local) for node, count in enumerate(counts) for local in range(count)]
     index = int(_number(environment, "SLURM_PROCID"))
     own_node = environment.get("SLURM_NODEID")
     if index >= tasks or (own_node and places[index][0] != int(own_node)):
@@ -138,16 +139,6 @@ def _tasks_per_node(text: str) -> list[int]:
             raise UserError(f"SLURM_STEP_TASKS_PER_NODE={text}: expected numbers such as 2(x3),1.")
         counts += [int(repeated[1])] * int(repeated[2] or 1)
     return counts
-
-
-def _position_inputs(counts: Sequence[int], distribution: str) -> list[tuple[int, int]]:
-    """The node of each task and its place there: node by node ("block"), or one of each node in
-    turn ("cyclic").
-    """
-    places = [(node, local) for node, count in enumerate(counts) for local in range(count)]
-    if distribution.split(":")[0].split(",")[0] == "cyclic":
-        places.sort(key=lambda place: (place[1], place[0]))
-    return places
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

@@ -9,6 +9,8 @@
 import os
 from contextlib import suppress
 
+from ut_tf.config.processor import usable_cores
+
 # Up to here one thread per operation was measured to take the least time. With more cores, large
 # operations need more than one.
 _FEW_CORES = 2
@@ -18,13 +20,6 @@ _ENVIRONMENT = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 def default_threads(cores: int) -> tuple[int, int]:
     """Threads of one operation and operations at once; 0: TensorFlow's choice, all cores."""
     return (1, cores) if cores <= _FEW_CORES else (0, 0)
-
-
-def usable_cores() -> int:
-    """The cores on which this process may run."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def set_threads(intra_op: int | None = None, inter_op: int | None = None) -> None:

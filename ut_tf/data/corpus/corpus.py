@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ut_tf.config.processor import usable_cores
 from ut_tf.data.corpus.encoded_pairs import PairIds, read_counts, read_shards
 from ut_tf.data.corpus.encoding import (
     Filters,
@@ -27,7 +28,6 @@ from ut_tf.data.corpus.encoding import (
     encode_split,
     progress_bar,
     sample_items,
-    usable_cores,
 )
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles

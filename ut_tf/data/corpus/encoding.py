@@ -181,11 +181,6 @@ def sample_items(items: Iterable[T], share: float) -> Iterator[T]:
         yield from itertools.compress(block, rng.random(len(block)) < share)
 
 
-def usable_cores() -> int:
-    """The processor's cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _encode_in_processes(jobs: Iterable[Job], bar: Any, processes: int) -> Counter[str]:
     """Runs the jobs in other processes; reading stays at most two chunks per process ahead, so
     memory does not grow with the corpus.
