@@ -77,12 +77,7 @@ class MemTransformer(AttentionModel):
         return {**cache, "visible": visible, "blocks": blocks}
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
-        encoded = super().encode(features, options)
-        return (
-            _with_memory(encoded, self.encoder.memory.size(options.training))
-            if self.has_decoder
-            else encoded
-        )
+        return _with_memory(self, super().encode(features, options), options)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -119,18 +114,16 @@ class MemBottleneckTransformer(AttentionModel):
         return make_bottleneck_stack(self.network, returns_memory=self.has_decoder, **options)
 
     def encode(self, features: dict[str, Any], options: CallOptions) -> Encoded:
-        encoded = super().encode(features, options)
-        return (
-            _with_memory(encoded, self.encoder.memory.size(options.training))
-            if self.has_decoder
-            else encoded
-        )
+        return _with_memory(self, super().encode(features, options), options)
 
 
-def _with_memory(encoded: Encoded, size: int) -> Encoded:
-    """The encoded states with the decoder's mask and rotation of memory and symbols, as long as
-    they are.
+def _with_memory(model: AttentionModel, encoded: Encoded, options: CallOptions) -> Encoded:
+    """The encoded states with a decoder's mask and rotation of memory and symbols, as long as they
+    are.
     """
+    if not model.has_decoder:
+        return encoded
+    size = model.encoder.memory.size(options.training)
     rotation = prepend_identity(encoded.extra.rotation, size)
     return encoded._replace(
         mask=prepend(encoded.mask, size, 1.0, 1),
