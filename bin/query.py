@@ -49,9 +49,7 @@ def main(argv: list[str]) -> int:
     lines = read_input(expanded(path)) if path else input_lines(standard_input(), "standard input")
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
     name = path or "standard input"
-    examples = _examples(
-        prompted(lines) if typed else lines, name, client.inputs(values.signature)
-    )
+    examples = _examples(prompted(lines) if typed else lines, name, client.inputs(values.signature))
     status = 0
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):
         predictions = _predictions(client, [texts for _, texts in batch], values.signature)

@@ -170,9 +170,10 @@ class LmFiles(OwnFiles):
         """As ``make``, with the training text in shards, and never in memory."""
         if "validation" not in files:
             raise UserError(
-                f"{self.name}: the training text has {size.characters:,} characters, of which none are"
-                f" held out beyond {LARGEST_TEXT:,}: give a text for validation (`dev_source_files`),"
-                " such as its last thousand lines, and the others for training."
+                f"{self.name}: the training text has {size.characters:,} characters, of which none"
+                f" are held out beyond {LARGEST_TEXT:,}: give a text for validation"
+                " (`dev_source_files`), such as its last thousand lines, and the others for"
+                " training."
             )
         text = LargeText(files["train"], size, self._keeps_blanks)
         splits = {split: self._lines(files[split]) for split in files if split != "train"}

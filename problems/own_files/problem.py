@@ -123,7 +123,11 @@ class Settings:
         return Subwords(train_subwords(texts, size, kind, exact=False, keep_blanks=blanks))
 
     def made(
-        self, name: str, subwords: AnySubwords, splits: Mapping[str, Arrays], further: Mapping[str, Any]
+        self,
+        name: str,
+        subwords: AnySubwords,
+        splits: Mapping[str, Arrays],
+        further: Mapping[str, Any],
     ) -> Made:
         """What is made of the files: the encoded splits with a line for each text.
 

@@ -65,7 +65,9 @@ class AlignedFiles(OwnFiles):
         name: str = "aligned_files",
     ) -> None:
         self._form = Form(aligned=True, board=board_of(board))
-        super().__init__(name, _files(source_files, dev_source_files, test_source_files), [self._form])
+        super().__init__(
+            name, _files(source_files, dev_source_files, test_source_files), [self._form]
+        )
 
     @property
     def board(self) -> Board | None:
@@ -116,7 +118,9 @@ class PairsFiles(OwnFiles):
         name: str = "pairs_files",
     ) -> None:
         self._form = Form(aligned=False)
-        super().__init__(name, _files(source_files, dev_source_files, test_source_files), [self._form])
+        super().__init__(
+            name, _files(source_files, dev_source_files, test_source_files), [self._form]
+        )
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to tokens over one vocabulary: padding, end, the characters."""

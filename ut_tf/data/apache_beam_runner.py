@@ -5,7 +5,8 @@ How it is used::
     write_on_beam(functools.partial(encode, folder=folder), files, "runner=FlinkRunner,...")
 
 Each file is written by a function of a module, on whichever worker takes its number, and is
-complete or absent. So a stopped pipeline begins again with the files that are absent. Beam is optional: pip install apache-beam.
+complete or absent. So a stopped pipeline begins again with the files that are absent. Beam is
+optional: pip install apache-beam.
 """
 
 from __future__ import annotations

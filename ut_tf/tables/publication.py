@@ -201,9 +201,7 @@ def _joined(lines: dict[_Key, _Cells]) -> dict[_Key, _Cells]:
     return {group: cells for group, cells in wider.items() if cells}
 
 
-def _keep(
-    by_seed: _BySeed, seed: int, reading: Reading, below: dict[str, None]
-) -> None:
+def _keep(by_seed: _BySeed, seed: int, reading: Reading, below: dict[str, None]) -> None:
     """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
     told.
     """

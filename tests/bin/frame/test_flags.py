@@ -117,7 +117,10 @@ def test_help_lists_our_flags_in_groups_with_defaults(spelling):
 
 @pytest.mark.parametrize(
     ("flag", "told"),
-    [("output_dir", "given 2 times: ut-eval takes one run"), ("hparams", "given 2 times, of which")],
+    [
+        ("output_dir", "given 2 times: ut-eval takes one run"),
+        ("hparams", "given 2 times, of which"),
+    ],
 )
 def test_what_a_command_takes_once_is_told(flag: str, told: str) -> None:
     command = eval_command.COMMAND, eval_command.DESCRIPTION, eval_command.FLAGS

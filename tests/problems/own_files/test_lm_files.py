@@ -107,7 +107,7 @@ def test_a_large_text_is_the_same_text_in_shards(tmp_path: Path, large: LmFiles)
     validation = np.concatenate([row["targets"] for row in large.dataset("validation", data)])
     # Each line ends with the end symbol.
     assert (counts[0][1], np.sum(validation == 1)) == (100, 2)
-    with pytest.raises(UserError, match="none are held out beyond 1,000: .*`dev_source_files`"):
+    with pytest.raises(UserError, match=r"none are held out beyond 1,000: .*`dev_source_files`"):
         problem_of(tmp_path).prepare(data, tmp_path)
 
 
