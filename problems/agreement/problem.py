@@ -129,8 +129,8 @@ class Agreement(Problem):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """The features of ``table``; `length` has no effect. The split is read into memory the first
-        time.
+        """The features of ``table``; `length` has no effect. The split is read into memory the
+        first time.
         """
         table = self._load(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
