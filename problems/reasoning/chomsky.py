@@ -7,13 +7,21 @@ symbols in the string, which an automaton reads one after the other.
 
 import random
 from collections.abc import Sequence
+from typing import ClassVar, Unpack
 
 import numpy as np
 
 from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.chomsky_tasks import END, TASKS
 from ut_tf.problems.reasoning.codec import Places, places_of
-from ut_tf.problems.reasoning.strings import MIDDLE, NOTHING, Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import (
+    MIDDLE,
+    NOTHING,
+    Solved,
+    Strings,
+    StringSizes,
+    StringTask,
+)
 
 PLACE = "_"
 # So many symbols has a string that asks for more than are wanted: "x=1".
@@ -27,22 +35,23 @@ class Chomsky(StringTask):
       task: a name of ``TASKS``.
       max_size: the longest string of training; lengths are uniform from 1. A string that cannot
         have such a length is a symbol shorter, or as long as it must be.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
     """
 
     group_by = None
+    argument_defaults: ClassVar[StringSizes] = {
+        **StringTask.argument_defaults,
+        "train_examples": 50_000,
+    }
 
     def __init__(
         self,
         task: str,
         max_size: int = 40,
-        train_examples: int = 50_000,
-        validation_size: int = 0,
-        validation_examples: int = 200,
-        test_examples: int = 500,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
         if task not in TASKS:
             raise UserError(f"`task`={task!r}: expected one of {', '.join(TASKS)}.")
@@ -50,15 +59,7 @@ class Chomsky(StringTask):
         self.answers = self.task.answers
         added = sorted({*self.answers} - {*self.task.symbols})
         self.symbols = "".join([self.task.symbols, *added, PLACE])
-        super().__init__(
-            max_size,
-            train_examples,
-            validation_size,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or f"chomsky_{task}",
-        )
+        super().__init__(max_size, name or f"chomsky_{task}", **sizes)
         self.selection_metric = (f"{MIDDLE}/accuracy", "max")
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:

@@ -6,10 +6,12 @@ deep, and judged beyond. Difficulty is one more than the number of
 open brackets, which a stack holds.
 """
 
+from typing import Unpack
+
 import numpy as np
 
 from ut_tf.data.arguments import at_least
-from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSizes, StringTask
 
 SYMBOLS = "([)]."
 _KINDS = 2
@@ -22,8 +24,8 @@ class Dyck(StringTask):
     Args:
       max_size: the longest word of training; lengths are uniform from 1.
       max_depth: the most brackets that are open at once.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
     """
 
     symbols = SYMBOLS
@@ -33,23 +35,12 @@ class Dyck(StringTask):
         self,
         max_size: int = 40,
         max_depth: int = 8,
-        train_examples: int = 100_000,
-        validation_size: int = 0,
-        validation_examples: int = 200,
-        test_examples: int = 500,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
         self.max_depth = at_least(1, "max_depth", max_depth)
-        super().__init__(
-            max_size,
-            train_examples,
-            validation_size,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or f"dyck_{max_depth}",
-        )
+        super().__init__(max_size, name or f"dyck_{max_depth}", **sizes)
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
         opens = draws.integers(0, 2, [len(sizes), width], bool)

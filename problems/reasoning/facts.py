@@ -10,14 +10,14 @@ number of hops.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.problem import EvaluationSet
 from ut_tf.problems.reasoning.codec import Places
-from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSizes, StringTask
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
 HEADS = "abcdef"
@@ -35,8 +35,8 @@ class Facts(StringTask):
 
     Args:
       max_size: the most hops of training; their number is uniform from 1.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
     """
 
     symbols = HEADS + RELATIONS + QUESTION
@@ -44,27 +44,22 @@ class Facts(StringTask):
     size_word = "hops"
     unit = "hop"
     beyond = 2
+    argument_defaults: ClassVar[StringSizes] = {
+        **StringTask.argument_defaults,
+        "validation_examples": 500,
+        "test_examples": 1000,
+    }
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", PAIRS)
 
     def __init__(
         self,
         max_size: int = 5,
-        train_examples: int = 100_000,
-        validation_size: int = 0,
-        validation_examples: int = 500,
-        test_examples: int = 1000,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
-        super().__init__(
-            max_size,
-            train_examples,
-            validation_size or max_size + 2,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or f"facts_{max_size}",
-        )
+        sizes["validation_size"] = sizes.get("validation_size") or max_size + 2
+        super().__init__(max_size, name or f"facts_{max_size}", **sizes)
         self.counts[PAIRS] = self.counts["test"]
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:

@@ -70,11 +70,10 @@ class Futoshiki(StringTask):
         self.symbols = f"{BLANK}{''.join(map(str, range(1, digits + 1)))}{_SIGNS}{_NO_SIGN}"
         super().__init__(
             self._at_most("max_size", at_least(0, "max_size", max_size) or digits**2),
-            train_examples,
-            0,
-            validation_examples,
-            test_examples,
-            name=name or f"futoshiki_{digits}x{digits}",
+            name or f"futoshiki_{digits}x{digits}",
+            train_examples=train_examples,
+            validation_examples=validation_examples,
+            test_examples=test_examples,
         )
         self.selection_metric = ("seq_accuracy", "max")
 

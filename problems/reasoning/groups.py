@@ -8,13 +8,13 @@ is the number of elements that a product is of, which are multiplied one after t
 
 import functools
 import itertools
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from ut_tf.errors import UserError
-from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSizes, StringTask
 
 _THINGS = 5
 # Letters, of which there are enough.
@@ -27,8 +27,8 @@ class GroupProducts(StringTask):
     Args:
       group: "s5" or "a5".
       max_size: the longest word of training; lengths are uniform from 1.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
     """
 
     group_by = None
@@ -37,26 +37,15 @@ class GroupProducts(StringTask):
         self,
         group: Literal["s5", "a5"] = "s5",
         max_size: int = 32,
-        train_examples: int = 100_000,
-        validation_size: int = 0,
-        validation_examples: int = 200,
-        test_examples: int = 500,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
         if group not in ("s5", "a5"):
             raise UserError(f"`group`={group!r}: expected s5 or a5.")
         self.table = products(group)
         self.symbols = "".join(chr(_FIRST_LETTER + number) for number in range(len(self.table)))
-        super().__init__(
-            max_size,
-            train_examples,
-            validation_size,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or f"{group}_{max_size}",
-        )
+        super().__init__(max_size, name or f"{group}_{max_size}", **sizes)
 
     def solve(self, strings: Strings) -> Solved:
         targets, product = np.empty_like(strings), np.zeros(len(strings), np.int64)

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from ut_tf.data.problem import EvaluationSet
 from ut_tf.data.split_of import belong
 from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.codec import BoardCodec
-from ut_tf.problems.reasoning.strings import Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import Solved, Strings, StringSizes, StringTask
 from ut_tf.problems.reasoning.sudoku_grids import turned_sums
 from ut_tf.symbols import FIRST_SYMBOL_ID
 
@@ -44,8 +44,8 @@ class Mazes(StringTask):
 
     Args:
       max_size: side of the boards of training in cells, walls included; an odd number.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``; by default mazes of a side of 4 cells more choose the checkpoint.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``; by default mazes of a side of 4 cells more choose the checkpoint.
     """
 
     symbols = SYMBOLS
@@ -55,32 +55,28 @@ class Mazes(StringTask):
     method = "aligned_valid"
     # There are as many groups as rounds, of a few mazes each.
     group_by = None
+    argument_defaults: ClassVar[StringSizes] = {
+        **StringTask.argument_defaults,
+        "train_examples": 20_000,
+    }
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", LOOPS)
 
     def __init__(
         self,
         max_size: int = 9,
-        train_examples: int = 20_000,
-        validation_size: int = 0,
-        validation_examples: int = 200,
-        test_examples: int = 500,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
-        if disjoint_splits and max_size == self.min_size:
+        if sizes.get("disjoint_splits", True) and max_size == self.min_size:
             raise UserError(
                 f"`max_size`={max_size}: all mazes of this side are the same, turned and mirrored,"
                 " so that one split has all of them; set 7 or more, or disjoint_splits=false."
             )
-        super().__init__(
-            _odd("max_size", at_least(self.min_size, "max_size", max_size)),
-            train_examples,
-            _odd("validation_size", validation_size or max_size + _BEYOND[0]),
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or f"maze_{max_size}",
-        )
+        max_size = _odd("max_size", at_least(self.min_size, "max_size", max_size))
+        beyond = sizes.get("validation_size") or max_size + _BEYOND[0]
+        sizes["validation_size"] = _odd("validation_size", beyond)
+        super().__init__(max_size, name or f"maze_{max_size}", **sizes)
         self.counts[LOOPS] = self.counts["test"]
 
     def sizes(self, draws: np.random.Generator, count: int) -> Strings:

@@ -6,11 +6,13 @@ that follows it: the first ">" asks for one hop, c; the second for two, from tha
 up to 4 hops in 64 letters and judged on 8. Difficulty is the number of hops.
 """
 
+from typing import ClassVar, Unpack
+
 import numpy as np
 
 from ut_tf.data.arguments import at_least
 from ut_tf.problems.reasoning.codec import Places, places_of
-from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringTask
+from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSizes, StringTask
 
 LETTERS = "abcd"
 HOP = ">"
@@ -24,8 +26,8 @@ class PHop(StringTask):
       max_size: the most hops of training; their number is uniform from 1.
       letters: in a string, drawn anew where the hops of the string do not all end in it, or where
         the last two are the same, so that a hop would stay.
-      train_examples, validation_size, validation_examples, test_examples, disjoint_splits, name: as
-        of ``StringTask``.
+      name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
     """
 
     symbols = LETTERS + HOP
@@ -33,28 +35,23 @@ class PHop(StringTask):
     size_word = "hops"
     unit = "hop"
     beyond = 2
+    argument_defaults: ClassVar[StringSizes] = {
+        **StringTask.argument_defaults,
+        "validation_examples": 500,
+        "test_examples": 1000,
+    }
 
     def __init__(
         self,
         max_size: int = 4,
         letters: int = 64,
-        train_examples: int = 100_000,
-        validation_size: int = 0,
-        validation_examples: int = 500,
-        test_examples: int = 1000,
-        disjoint_splits: bool = True,
+        *,
         name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
         self.letters = at_least(8, "letters", letters)
-        super().__init__(
-            max_size,
-            train_examples,
-            validation_size or max_size + 2,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
-            name or "p_hop",
-        )
+        sizes["validation_size"] = sizes.get("validation_size") or max_size + 2
+        super().__init__(max_size, name or "p_hop", **sizes)
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
         letters = draws.integers(0, len(LETTERS), [len(sizes), self.letters])

@@ -51,12 +51,12 @@ class PrefixSums(StringTask):
         at_least(1, "validation_length", validation_length)
         super().__init__(
             max_length,
-            train_examples,
-            validation_length,
-            validation_examples,
-            test_examples,
-            disjoint_splits,
             name or f"prefix_sums_{max_length}",
+            train_examples=train_examples,
+            validation_size=validation_length,
+            validation_examples=validation_examples,
+            test_examples=test_examples,
+            disjoint_splits=disjoint_splits,
         )
         self.max_length = max_length
         self.selection_metric = (f"{MIDDLE}/accuracy", "max")

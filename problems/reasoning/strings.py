@@ -20,7 +20,7 @@ of them, of the example.
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -58,20 +58,35 @@ class Solved(NamedTuple):
     position_difficulty: Strings
 
 
-class StringTask(Problem):
-    """Base class of the tasks.
+class StringSizes(TypedDict, total=False):
+    """The arguments that the tasks share.
 
     Args:
-      max_size: the largest size of training.
       train_examples: examples in one epoch.
       validation_size: size of the validation examples that choose the checkpoint.
       validation_examples: how many of those there are.
       test_examples: examples judged at each size; of small sizes each string of the split once.
       disjoint_splits: whether an input's content decides its split, so that none is both trained on
         and judged; otherwise short ones are.
+    """
+
+    train_examples: int
+    validation_size: int
+    validation_examples: int
+    test_examples: int
+    disjoint_splits: bool
+
+
+class StringTask(Problem):
+    """Base class of the tasks.
+
+    Args:
+      max_size: the largest size of training.
       name: the problem's name, for messages.
+      **sizes: see ``StringSizes``.
 
     Attributes:
+      argument_defaults: those of `sizes`.
       symbols: characters of inputs and targets, by their numbers from 0.
       answers: those of them that targets consist of; empty: all.
       size_word: what a size is, in the names of evaluation sets.
@@ -88,24 +103,24 @@ class StringTask(Problem):
     min_size: ClassVar[int] = 1
     beyond: ClassVar[int] = 4
     group_by: ClassVar[str | None] = "difficulty"
+    argument_defaults: ClassVar[StringSizes] = {
+        "train_examples": 100_000,
+        "validation_size": 0,
+        "validation_examples": 200,
+        "test_examples": 500,
+        "disjoint_splits": True,
+    }
 
-    def __init__(
-        self,
-        max_size: int,
-        train_examples: int = 100_000,
-        validation_size: int = 0,
-        validation_examples: int = 200,
-        test_examples: int = 500,
-        disjoint_splits: bool = True,
-        name: str = "",
-    ) -> None:
+    def __init__(self, max_size: int, name: str = "", **sizes: Unpack[StringSizes]) -> None:
+        given: StringSizes = {**self.argument_defaults, **sizes}
         self.max_size = at_least(self.min_size, "max_size", max_size)
-        self.disjoint_splits = disjoint_splits
-        self.validation_size = at_least(0, "validation_size", validation_size) or 2 * max_size
+        self.disjoint_splits = given["disjoint_splits"]
+        validation_size = at_least(0, "validation_size", given["validation_size"])
+        self.validation_size = validation_size or 2 * max_size
         self.counts = {
-            "train": at_least(1, "train_examples", train_examples),
-            "validation": at_least(1, "validation_examples", validation_examples),
-            "test": at_least(1, "test_examples", test_examples),
+            "train": at_least(1, "train_examples", given["train_examples"]),
+            "validation": at_least(1, "validation_examples", given["validation_examples"]),
+            "test": at_least(1, "test_examples", given["test_examples"]),
         }
         self.name = name
         self.selection_metric = (f"{MIDDLE}/seq_accuracy", "max")

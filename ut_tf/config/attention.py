@@ -109,11 +109,6 @@ class BlockConfig(NormConfig, SizeConfig):
         """Width of a head's queries, keys and values."""
         return self.head_size or self.hidden_size // self.num_heads
 
-    @property
-    def width_of_heads(self) -> int:
-        """Width of the queries, keys or values of all heads together."""
-        return self.num_heads * self.width_of_head
-
 
 @dataclass(frozen=True, kw_only=True)
 class PositionConfig(Config):

@@ -7,7 +7,8 @@ How it is used::
 
 How it works: an argument's text is its entry under "Args:" in the docstring of the problem's class,
 of one that it extends, or of the TypedDict that names its options. Its default is what the name
-is bound to, or that of the first ``__init__`` that gives one, from the class to those it extends.
+is bound to, that of the first ``__init__`` that gives one, from the class to those it extends, or
+that in the class's ``argument_defaults``.
 """
 
 import functools
@@ -106,12 +107,13 @@ def _entries(source: Any) -> list[tuple[str, str]]:
 
 
 def _defaults(made_by: Any) -> dict[str, Any]:
-    return {
+    named = {
         name: parameter.default
         for parent in _parents(made_by)
         for name, parameter in plain_signature(parent).parameters.items()
         if parameter.default is not parameter.empty
     }
+    return {**getattr(made_by, "argument_defaults", {}), **named}
 
 
 def _parents(made_by: Any) -> list[Any]:

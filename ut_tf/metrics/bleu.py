@@ -91,13 +91,6 @@ def corpus_scores(
     return {name: _score(metric, texts, columns, resamples) for name, metric in metrics.items()}
 
 
-def check_tokenizer(name: str) -> None:
-    """Raises UserError where there is no such tokeniser, or it cannot be used here; for a look
-    before hours of translation.
-    """
-    _bleu(False, name, False)
-
-
 def check_lines(translated: int, references: Sequence[int], names: Sequence[str] = ()) -> None:
     """Raises UserError where there is nothing to score, or a reference has another number of lines
     than the translation.

@@ -157,7 +157,7 @@ def test_batches_keep_the_places_behind_the_end_of_all_answers() -> None:
         assert example["inputs"].numpy().all()
 
 
-MAZES = Mazes(7, 200, 0, 40, 40)
+MAZES = Mazes(7, train_examples=200, validation_examples=40, test_examples=40)
 Cell = tuple[int, int]
 
 
