@@ -45,7 +45,7 @@ class Mazes(StringTask):
     Args:
       max_size: side of the boards of training in cells, walls included; an odd number.
       name: the problem's name, for messages.
-      **sizes: see ``StringSizes``; by default mazes of a side of 4 cells more choose the checkpoint.
+      **sizes: see ``StringSizes``; by default mazes with 4 cells more a side choose the checkpoint.
     """
 
     symbols = SYMBOLS
