@@ -217,10 +217,7 @@ CALLS: dict[str, Any] = {
         lambda: ut_tf.inspect_run("runs/babi"),  # type: ignore[arg-type]
         lambda: ut_tf.load_model("runs/babi"),  # type: ignore[arg-type]
         lambda: ut_tf.save("runs/babi", "models/babi"),  # type: ignore[arg-type]
-    ],
-    "`run`=runs/babi: expected a Run or a list, of which each is a Run, not str; Run.load reads"
-    " one.": [
-        lambda: ut_tf.evaluate("runs/babi")  # type: ignore[arg-type]
+        lambda: ut_tf.evaluate("runs/babi"),  # type: ignore[arg-type]
     ],
     "`place`=3: expected a text or a Path, not int.": [lambda: ut_tf.load(3)],
     "`place`=None: expected a text or a Path, not NoneType.": [lambda: ut_tf.load(None)],
