@@ -166,7 +166,7 @@ class Training:
             loss=reports[-1].loss,
         )
 
-    def hold(self, count: int) -> list[tuple[int, dict[str, Any]]]:
+    def repeat_batches(self, count: int) -> list[tuple[int, dict[str, Any]]]:
         """Trains on the next batches alone from now on, on each twice at once, so that their shapes
         are traced. Returns them, of numpy arrays, each with its FLOP.
         """
@@ -319,7 +319,7 @@ def _peers(flags: argparse.Namespace, runs: dict[str, Run]) -> tuple[list[str], 
     for name in names:
         policy = processes.PEERS[name].policy
         if policy not in runs:
-            raise UserError(f"--dtype_policies={flags.dtype_policies}: {name} needs {policy}.")
+            raise UserError(f"--dtype_policies={flags.dtype_policies}: {name} trains in {policy}; add it.")
         processes.check(runs[policy])
     return names, missing
 
@@ -335,7 +335,7 @@ def _measure(
             training = Training(run, flags.warmup_steps)
             stack.callback(training.close)
             measures[policy] = training.measure
-            batches = training.hold(flags.peer_batches) if peers else []
+            batches = training.repeat_batches(flags.peer_batches) if peers else []
         for name in peers:
             run = runs[processes.PEERS[name].policy]
             peer = stack.enter_context(processes.Peer(name, run, batches, flags.peer_threads))

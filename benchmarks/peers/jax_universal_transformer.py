@@ -46,7 +46,7 @@ def initial_parameters(network: Network, vocab_size: int) -> Parameters:
     def norm() -> Parameters:
         return {"scale": jnp.ones(width), "shift": jnp.zeros(width)}
 
-    def stack(over_memory: bool) -> Parameters:
+    def stack_parameters(over_memory: bool) -> Parameters:
         parameters: Parameters = {
             "self": {"project": matrix(width, 3 * width), "output": matrix(width, width)},
             "inner": {"kernel": matrix(width, network.filter_size)},
@@ -66,7 +66,7 @@ def initial_parameters(network: Network, vocab_size: int) -> Parameters:
         return parameters
 
     table = jax.random.normal(next(keys), (vocab_size, width)) * width**-0.5
-    return {"table": table, "encoder": stack(False), "decoder": stack(True)}
+    return {"table": table, "encoder": stack_parameters(False), "decoder": stack_parameters(True)}
 
 
 def layer_norm(parameters: Parameters, x: Array, epsilon: float) -> Array:

@@ -85,15 +85,19 @@ _LISTS = ("hparams", "problem_args", "decode_hparams", "grid", "search")
 _ONE_RUN = "output_dir"
 _LONGEST_NAME = 100
 _ARRAY = "start --task=INDEX --tasks=N in a job array of your own (docs/scaling.md)"
-# Flags that went, and what took their place.
+# Flags of a command that went, and what took their place.
 _REMOVED = {
-    "plan_args": "--plan measures on this machine, with the prepared data or --hparams=max_length",
-    "halving": "--search with --pruner=halving ends runs that are behind by validation",
-    "launcher": _ARRAY,
-    "launcher_args": _ARRAY,
-    "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
-    "tensorboard": "ut-show prints examples, ut-eval --figures draws ponder times",
-    "tracker": "trackers read OUTPUT_DIR/tensorboard and metrics.jsonl (docs/training.md)",
+    "ut-sweep": {
+        "halving": "--search with --pruner=halving ends runs that are behind by validation",
+        "launcher": _ARRAY,
+        "launcher_args": _ARRAY,
+        "minutes": "runs begin in the order of the flags, and the first that ends tells the time",
+    },
+    "ut-trainer": {
+        "plan_args": "--plan measures here, with the prepared data or --hparams=max_length",
+        "tensorboard": "ut-show prints examples, ut-eval --figures draws ponder times",
+        "tracker": "trackers read OUTPUT_DIR/tensorboard and metrics.jsonl (docs/training.md)",
+    },
 }
 _EXPECTED = {
     "integer": "a whole number",
@@ -141,8 +145,8 @@ def parse(
         near = did_you_mean(error.flagname, known, prefix="--")
         if "hparams" in known and error.flagname.partition(".")[0] in hyperparameters():
             near = f": it is a hyperparameter; write --hparams={error.flagname}=VALUE."
-        elif error.flagname in _REMOVED:
-            near = f": {_REMOVED[error.flagname]}."
+        elif instead := _REMOVED.get(command, {}).get(error.flagname):
+            near = f": it is gone; {instead}."
         elif answer := tensor2tensor.flag_answer(error.flagname, command):
             near = f": {answer}"
         raise FlagError(

@@ -30,7 +30,7 @@ from ut_tf.data.arguments import at_least
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.data.split_of import EmptySplitError, belong, first_of_each
-from ut_tf.errors import counted
+from ut_tf.errors import check_arguments, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.reasoning.codec import AlignedCodec, Places, aligned_spec
 from ut_tf.symbols import FIRST_SYMBOL_ID
@@ -112,6 +112,7 @@ class StringTask(Problem):
     }
 
     def __init__(self, max_size: int, name: str = "", **sizes: Unpack[StringSizes]) -> None:
+        check_arguments(type(self).__name__, sizes, self.argument_defaults)
         given: StringSizes = {**self.argument_defaults, **sizes}
         self.max_size = at_least(self.min_size, "max_size", max_size)
         self.disjoint_splits = given["disjoint_splits"]

@@ -88,7 +88,9 @@ class BeamJob:
 
     @functools.cached_property
     def folder(self) -> Path:
-        """The folder of the answers until they are joined; all that decides them is in its name."""
+        """The folder of the answers until they are joined, named by the input, the options, the
+        version and a saved model's weights.
+        """
         decides = {**dataclasses.asdict(self), "version": __version__}
         decides["source"] = source_record(self.source)["sha256"]
         if self._is_model:
