@@ -133,6 +133,7 @@ def unjudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return models
 
 
+@pytest.mark.slow
 def test_points_records_and_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

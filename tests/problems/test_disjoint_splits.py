@@ -325,6 +325,7 @@ def test_every_problem_that_splits_by_itself_is_among_these(tmp_path: Path) -> N
     assert named == covered | {*OFFICIAL}
 
 
+@pytest.mark.slow
 def test_questions_of_the_official_files_are_not_among_simulated_ones(tmp_path: Path) -> None:
     plain, shares = babi(tmp_path, disjoint_splits=False), []
     plain.prepare(tmp_path / "data", tmp_path)

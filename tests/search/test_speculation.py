@@ -88,6 +88,7 @@ def test_outputs_are_those_of_greedy_decoding(form: str, language: bool) -> None
     assert np.sum(drafts.drafted) > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(data=st.data(), batch=st.integers(1, 8), length=st.integers(1, 7))
 def test_batches_and_prefixes_of_any_size(data: st.DataObject, batch: int, length: int) -> None:

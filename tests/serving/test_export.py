@@ -192,6 +192,7 @@ def test_a_language_model_is_served_by_its_scores_and_goes_on_from_texts(tmp_pat
     assert beside["scores"][1].numpy().max() == -np.inf
 
 
+@pytest.mark.slow
 def test_an_export_answers_in_slots_as_in_batches(questions: toy.Exported) -> None:
     model = ServedModel(questions.folder, 1)
     assert [*model.signatures] == ["serving_default", "classify", "ponder"]
@@ -265,6 +266,7 @@ def test_only_operations_of_tensorflow(beam, questions):
         assert json.loads((exported.folder / SUMMARY_FILE).read_text())["other_operations"] == []
 
 
+@pytest.mark.slow
 def test_what_only_python_can_run_is_refused(tmp_path):
     run = toy.untrained_run(tmp_path, "questions_in_python", "halting=none,num_steps=1")
     with pytest.raises(UserError, match=r"the graph holds .*PyFunc"):

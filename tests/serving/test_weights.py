@@ -154,6 +154,7 @@ def ids_of_length(length):
     return np.concatenate([letters, [[END_ID]]], 1).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_greedy_decoding_writes_the_model_s_symbols(tmp_path):
     hparams = "act_max_steps=5,position=rotary"
     run = toy.untrained_run(tmp_path, "letters", hparams)

@@ -396,6 +396,7 @@ def test_feedback_is_the_matrix_of_the_answers_before_the_next_step(further: Any
     np.testing.assert_array_equal(model(one), without(one))
 
 
+@pytest.mark.slow
 def test_examples_exit_whole_by_their_q_values() -> None:
     options = {"spec": ALIGNED, "num_steps": 2, "q_head": True, "recurrence_layers": 2}
     model = random_model(**options, eval_exit="q")
