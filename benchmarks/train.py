@@ -319,7 +319,9 @@ def _peers(flags: argparse.Namespace, runs: dict[str, Run]) -> tuple[list[str], 
     for name in names:
         policy = processes.PEERS[name].policy
         if policy not in runs:
-            raise UserError(f"--dtype_policies={flags.dtype_policies}: {name} trains in {policy}; add it.")
+            raise UserError(
+                f"--dtype_policies={flags.dtype_policies}: {name} trains in {policy}; add it."
+            )
         processes.check(runs[policy])
     return names, missing
 

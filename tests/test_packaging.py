@@ -84,7 +84,9 @@ def test_the_tests_of_the_ends_of_the_ranges_are_there() -> None:
     named = re.findall(r"^  (tests/\S+\.py)(?:::(\w+))?$", text, re.MULTILINE)
     assert len(named) > 10
     for file, test in named:
-        assert f"def {test or 'test_'}" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+        assert f"def {test or 'test_'}" in (ROOT / file).read_text(encoding="utf-8"), (
+            f"{file}::{test}"
+        )
 
 
 @pytest.mark.slow

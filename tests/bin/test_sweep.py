@@ -50,7 +50,7 @@ def test_a_run_directory_is_no_folder_of_a_sweep(tmp_path, capsys):
         (["--problems=babi_qa{1..3"], 2, "has no other half; expected names such as"),
         (["--seeds=ten"], 2, "'ten' is no whole number and no range"),
         (["--task=2", "--tasks=2"], 2, "--task=2 with --tasks=2: expected a number from 0"),
-        (["--launcher=slurm"], 2, "unknown flag --launcher: it is gone; start --task=INDEX --tasks=N"),
+        (["--launcher=slurm"], 2, "unknown flag --launcher: it is gone; start --task=INDEX"),
         (["--train_steps=5"], 2, "--train_steps is a flag of ut-trainer: give it after --"),
         (["--", "--trin_steps=5"], 2, "unknown flag --trin_steps; did you mean --train_steps"),
         (["--", "--hparams=drpout=1"], 1, "did you mean dropout"),
