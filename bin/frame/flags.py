@@ -168,8 +168,8 @@ def parse(
         count = values[flag.name].present
         if flag.name == _ONE_RUN and count > 1:
             raise FlagError(
-                f"--{flag.name} is given {count} times: {command} takes one run; ut-avg-checkpoints"
-                " averages checkpoints of one."
+                f"--{flag.name} is given {count} times: {command} takes one run; leave all but one"
+                " out."
             )
         if are_typed and flag.name in _LISTS and count > 1:
             raise FlagError(
