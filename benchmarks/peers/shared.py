@@ -11,6 +11,7 @@ It imports neither TensorFlow nor ut-tf.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 import sys
@@ -92,17 +93,16 @@ def answer(update: Callable[[int], Any], batches: Sequence[Batch]) -> None:
       update: updates the weights with the batch of that number; returns the loss [].
       batches: that the updates take in turn.
     """
-    done = 0
-    for done in range(2 * len(batches)):
-        float(update(done % len(batches)))
+    turns = itertools.cycle(range(len(batches)))
+    for number in itertools.islice(turns, 2 * len(batches)):
+        float(update(number))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         numbers: list[int] = []
         loss: Any = math.nan
         began, cpu_began = time.perf_counter(), time.process_time()
         while not numbers or time.perf_counter() - began < float(line):
-            done += 1
-            numbers.append(done % len(batches))
+            numbers.append(next(turns))
             loss = update(numbers[-1])
         loss = float(loss)
         measured = {
