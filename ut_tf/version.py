@@ -1,3 +1,3 @@
 """The version of the package, readable without importing anything else."""
 
-__version__ = "0.4.0"
+__version__ = "1.0.0"
