@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ut_tf.data.arrays import open_arrays, write_arrays
-from ut_tf.data.corpus.encoded_pairs import Array, Side, SideTable
+from ut_tf.data.corpus.encoded_pairs import Array, EncodedExamples, Side
 from ut_tf.data.download import find_or_download
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder
@@ -79,7 +79,7 @@ class Agreement(Problem):
         self.name = name or f"sva_{self._form}"
         self.disjoint_splits = disjoint_splits
         self._source = source
-        self._loaded: dict[tuple[Path, str], SideTable] = {}
+        self._loaded: dict[tuple[Path, str], EncodedExamples] = {}
 
     @abstractmethod
     def example(
@@ -95,7 +95,7 @@ class Agreement(Problem):
         """
 
     @abstractmethod
-    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> EncodedExamples:
         """Returns the features of a split: its ids, answers and numbers of attractors, all int32
         [examples].
         """
@@ -228,7 +228,7 @@ class Agreement(Problem):
     def _prepared(self, data_dir: Path) -> PreparedFolder:
         return self._folder(data_dir).require(self, data_dir)
 
-    def _load(self, split: str, data_dir: Path) -> SideTable:
+    def _load(self, split: str, data_dir: Path) -> EncodedExamples:
         self.check_split(split)
         key = (data_dir, split)
         if key not in self._loaded:
@@ -280,12 +280,12 @@ class SvaLanguageModeling(Agreement):
             else "the verb's other form is not in the vocabulary"
         )
 
-    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> EncodedExamples:
         """{"targets": int32 [batch, length]} and, except in training, {"alternative",
         "attractors"}: int32 [batch].
         """
         judged = {} if split == "train" else {"alternative": answers, "attractors": attractors}
-        return SideTable({"targets": side}, judged)
+        return EncodedExamples({"targets": side}, judged)
 
     def text_codec(self, vocab_dir: Path) -> SentenceCodec:
         """The codec of sentences, to be scored."""
@@ -317,9 +317,9 @@ class SvaNumberPrediction(Agreement):
         before = [ids.get(word, FIRST_SYMBOL_ID) for word in dependency.words[: dependency.place]]
         return Example([*before, END_ID], FORMS.index(dependency.form), dependency.attractors)
 
-    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> SideTable:
+    def table(self, split: str, side: Side, answers: Array, attractors: Array) -> EncodedExamples:
         """{"inputs": int32 [batch, length], "targets", "attractors": int32 [batch]}."""
-        return SideTable({"inputs": side}, {"targets": answers, "attractors": attractors})
+        return EncodedExamples({"inputs": side}, {"targets": answers, "attractors": attractors})
 
     def text_codec(self, vocab_dir: Path) -> NumberCodec:
         """The codec of sentences up to their verb."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.corpus.corpus import VOCAB_FILE
-from ut_tf.data.corpus.encoded_pairs import Array, Side, SideTable
+from ut_tf.data.corpus.encoded_pairs import Array, EncodedExamples, Side
 from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords
 from ut_tf.data.text.subwords import SubwordOptions
@@ -32,8 +32,8 @@ from ut_tf.problems.own_files.problem import (
     EARLIER_ARGUMENTS,
     Arrays,
     Files,
-    Made,
     OwnFiles,
+    PreparedSplits,
     Settings,
 )
 from ut_tf.storage.files import write_bytes
@@ -131,7 +131,7 @@ class ClassifyFiles(OwnFiles):
         """Returns the size of the vocabulary that is asked for, and two classes."""
         return ProblemSpec("tokens", "class", self._settings.wanted_size, 2)
 
-    def load(self, split: str, data_dir: Path) -> SideTable:
+    def load(self, split: str, data_dir: Path) -> EncodedExamples:
         """{"inputs": int32 [length], "targets": int32 []} and, except in training, "class": string
         [], the class' name or, of a rare one, "other".
         """
@@ -140,13 +140,13 @@ class ClassifyFiles(OwnFiles):
         if split != "train":
             names = _reported(self.summary(data_dir)["classes"], arrays["classes"])
             columns["class"] = np.array(names)[arrays["classes"]]
-        return SideTable({"inputs": Side(arrays["ids"], arrays["lengths"])}, columns)
+        return EncodedExamples({"inputs": Side(arrays["ids"], arrays["lengths"])}, columns)
 
     def text_codec(self, vocab_dir: Path) -> ClassesCodec:
         """The codec of texts and class names."""
         return ClassesCodec(vocab_dir, self._max_subwords)
 
-    def make(self, folder: Path) -> Made:
+    def make(self, folder: Path) -> PreparedSplits:
         splits = {
             split: list(read_labelled(files))
             for split, files in self._labelled.items()

@@ -43,8 +43,8 @@ from ut_tf.problems.own_files.problem import (
     EARLIER_ARGUMENTS,
     Arrays,
     Files,
-    Made,
     OwnFiles,
+    PreparedSplits,
     Settings,
 )
 from ut_tf.storage.files import write_bytes
@@ -150,7 +150,7 @@ class LmFiles(OwnFiles):
         """The codec of lines to be scored."""
         return LinesCodec(vocab_dir, self._keeps_blanks)
 
-    def make(self, folder: Path) -> Made:
+    def make(self, folder: Path) -> PreparedSplits:
         files = {split: files for split, files in self._own_files.items() if files}
         size = text_size(files["train"])
         self._tell_of_lost_blanks(size)
@@ -166,7 +166,7 @@ class LmFiles(OwnFiles):
 
     def _make_large(
         self, folder: Path, files: Mapping[str, Sequence[Path]], size: TextSize
-    ) -> Made:
+    ) -> PreparedSplits:
         """As ``make``, with the training text in shards, and never in memory."""
         if "validation" not in files:
             raise UserError(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from ut_tf.data.arguments import file_paths
 from ut_tf.data.arrays import open_arrays, write_arrays
-from ut_tf.data.corpus.encoded_pairs import Array, SideTable
+from ut_tf.data.corpus.encoded_pairs import Array, EncodedExamples
 from ut_tf.data.example_table import ExampleTable, example_order
 from ut_tf.data.prepared import PreparedFolder, check_readable, source_record
 from ut_tf.data.problem import Problem
@@ -37,8 +37,8 @@ PURPOSES = {"train": "training", "validation": "validation", "test": "testing"}
 EARLIER_ARGUMENTS = {"fit_vocabulary": False, "disjoint_splits": False}
 
 
-class Made(NamedTuple):
-    """What is made of the files.
+class PreparedSplits(NamedTuple):
+    """The splits that are made of the files.
 
     Fields:
       arrays: of each split by name; a split that is written in shards has none.
@@ -128,7 +128,7 @@ class Settings:
         subwords: AnySubwords,
         splits: Mapping[str, Arrays],
         further: Mapping[str, Any],
-    ) -> Made:
+    ) -> PreparedSplits:
         """What is made of the files: the encoded splits with a line for each text.
 
         Args:
@@ -145,7 +145,8 @@ class Settings:
             report(smaller)
         counts = {split: len(arrays["lengths"]) for split, arrays in splits.items()}
         examples = {**further.get("sharded", {}), **counts}
-        return Made(splits, examples, subwords.size, f"{subwords.size:,} subwords", further)
+        vocabulary = f"{subwords.size:,} subwords"
+        return PreparedSplits(splits, examples, subwords.size, vocabulary, further)
 
     def _read_given(self) -> AnySubwords:
         subwords = read_subwords(Path(self.vocab_file))
@@ -203,7 +204,7 @@ class OwnFiles(Problem):
         self._loaded: dict[tuple[Path, str], Any] = {}
 
     @abstractmethod
-    def make(self, folder: Path) -> Made:
+    def make(self, folder: Path) -> PreparedSplits:
         """Reads the files and writes the vocabularies to the folder."""
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
@@ -239,12 +240,12 @@ class OwnFiles(Problem):
         """The features of ``load``; `length` has no effect. The split is read into memory the first
         time.
         """
-        table: SideTable = self.loaded(split, data_dir)
+        table: EncodedExamples = self.loaded(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
 
     @abstractmethod
     def load(self, split: str, data_dir: Path) -> Any:
-        """Reads the examples of a split: a SideTable, unless ``examples`` is defined as well."""
+        """Reads a split as EncodedExamples, unless ``examples`` is defined as well."""
 
     def loaded(self, split: str, data_dir: Path) -> Any:
         """What ``load`` returned the first time."""

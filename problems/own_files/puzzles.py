@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from ut_tf.data.arguments import file_paths
-from ut_tf.data.corpus.encoded_pairs import Side, SideTable
+from ut_tf.data.corpus.encoded_pairs import EncodedExamples, Side
 from ut_tf.data.text.vocabulary import write_symbols
 from ut_tf.errors import UserError, counted
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.own_files.characters import CHARACTERS_FILE, CharactersCodec
-from ut_tf.problems.own_files.problem import SPLITS, Arrays, Files, Made, OwnFiles
+from ut_tf.problems.own_files.problem import SPLITS, Arrays, Files, OwnFiles, PreparedSplits
 from ut_tf.problems.own_files.questions import Form, Question, board_of, read_questions
 from ut_tf.symbols import END_ID, FIRST_SYMBOL_ID
 
@@ -83,10 +83,10 @@ class AlignedFiles(OwnFiles):
         """The codec of characters."""
         return CharactersCodec(vocab_dir, board=self.board)
 
-    def make(self, folder: Path) -> Made:
+    def make(self, folder: Path) -> PreparedSplits:
         return _make(self._own_files, self._form, folder)
 
-    def load(self, split: str, data_dir: Path) -> SideTable:
+    def load(self, split: str, data_dir: Path) -> EncodedExamples:
         """{"inputs", "targets": int32 [length]} and, except in training, "rating": string [], ""
         where there is none.
         """
@@ -131,10 +131,10 @@ class PairsFiles(OwnFiles):
         """The codec of characters."""
         return CharactersCodec(vocab_dir, with_end=True)
 
-    def make(self, folder: Path) -> Made:
+    def make(self, folder: Path) -> PreparedSplits:
         return _make(self._own_files, self._form, folder)
 
-    def load(self, split: str, data_dir: Path) -> SideTable:
+    def load(self, split: str, data_dir: Path) -> EncodedExamples:
         """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
         "rating": string [], "" where there is none.
         """
@@ -145,7 +145,7 @@ def _files(*files: Files | str) -> dict[str, tuple[Path, ...]]:
     return dict(zip(SPLITS, map(file_paths, files), strict=True))
 
 
-def _make(files: Mapping[str, Sequence[Path]], form: Form, folder: Path) -> Made:
+def _make(files: Mapping[str, Sequence[Path]], form: Form, folder: Path) -> PreparedSplits:
     """Reads the files of each split and writes the characters of the training questions."""
     splits = {split: list(read_questions(paths, form)) for split, paths in files.items() if paths}
     characters = sorted({*"".join(text for row in splits["train"] for text in row[:2])})
@@ -154,7 +154,7 @@ def _make(files: Mapping[str, Sequence[Path]], form: Form, folder: Path) -> Made
     if "validation" not in splits:
         splits["train"], splits["validation"] = held_out(splits["train"])
     write_symbols(folder / CHARACTERS_FILE, characters)
-    return Made(
+    return PreparedSplits(
         arrays={split: _arrays(rows, form, characters) for split, rows in splits.items()},
         examples={split: len(rows) for split, rows in splits.items()},
         vocab_size=FIRST_SYMBOL_ID + len(characters),
@@ -182,12 +182,12 @@ def _arrays(rows: Sequence[Question], form: Form, characters: Sequence[str]) -> 
     }
 
 
-def _table(arrays: Arrays, split: str) -> SideTable:
+def _table(arrays: Arrays, split: str) -> EncodedExamples:
     sides = {
         "inputs": Side(arrays["questions"], arrays["question_lengths"]),
         "targets": Side(arrays["answers"], arrays["answer_lengths"]),
     }
-    return SideTable(sides, {} if split == "train" else {"rating": arrays["ratings"]})
+    return EncodedExamples(sides, {} if split == "train" else {"rating": arrays["ratings"]})
 
 
 def held_out(rows: Sequence[Question]) -> tuple[list[Question], list[Question]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ut_tf.data.arguments import at_least
 from ut_tf.data.corpus.corpus import VOCAB_FILE, Corpus, CorpusSettings
-from ut_tf.data.corpus.encoded_pairs import SideTable, pair_pool
+from ut_tf.data.corpus.encoded_pairs import EncodedExamples, pair_pool
 from ut_tf.data.corpus.encoding import Filters, Pair
 from ut_tf.data.corpus.subword_dropout import split_pairs_at_random, subword_parts
 from ut_tf.data.example_pools import LARGEST_TABLE, ExamplePools, deal_shards
@@ -129,7 +129,7 @@ class Translation(Problem):
             vocab_file=self.vocab_file,
             filters=Filters(max_characters, max_length_ratio),
         )
-        self._tables: dict[tuple[Path, str], SideTable] = {}
+        self._tables: dict[tuple[Path, str], EncodedExamples] = {}
 
     @abstractmethod
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
@@ -262,7 +262,7 @@ class Translation(Problem):
                 f" {', '.join(there)}."
             )
 
-    def _split_at_random(self, data_dir: Path, seed: int, epoch: int) -> SideTable:
+    def _split_at_random(self, data_dir: Path, seed: int, epoch: int) -> EncodedExamples:
         """The training pairs with subwords split as (seed, epoch) decide."""
         corpus = self._prepared(data_dir)
         parts = subword_parts(read_subwords(corpus.vocab_file))
@@ -270,7 +270,7 @@ class Translation(Problem):
         pairs = split_pairs_at_random(corpus.ids("train"), parts, self._subword_dropout, rng)
         return (pairs.reversed() if self.reverse else pairs).table()
 
-    def _table(self, split: str, data_dir: Path) -> SideTable:
+    def _table(self, split: str, data_dir: Path) -> EncodedExamples:
         key = (data_dir, split)
         if key not in self._tables:
             corpus = self._prepared(data_dir)

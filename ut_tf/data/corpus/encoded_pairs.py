@@ -69,9 +69,9 @@ class PairIds:
         """The pairs of the other direction."""
         return PairIds(self.targets, self.sources)
 
-    def table(self) -> "SideTable":
+    def table(self) -> "EncodedExamples":
         """The pairs as inputs and targets."""
-        return SideTable({"inputs": self.sources, "targets": self.targets}, {})
+        return EncodedExamples({"inputs": self.sources, "targets": self.targets}, {})
 
 
 def id_type(vocab_size: int) -> type[np.integer[Any]]:
@@ -196,7 +196,7 @@ def _lengths(paths: Sequence[Path], name: str) -> Array:
     return np.concatenate(columns)
 
 
-class SideTable:
+class EncodedExamples:
     """Examples in TensorFlow's memory, copied there once, from which the table of every epoch is
     made.
 
