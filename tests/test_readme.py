@@ -249,7 +249,7 @@ def test_the_map_of_questions_names_files_that_exist():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^|]*\? \| (.*) \|$", page, re.MULTILINE)
     named = [path for row in rows for path in re.findall(r"`([^`]*/[^`]*)`", row)]
-    assert len(rows) == 20
+    assert len(rows) == 25
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
