@@ -16,7 +16,8 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from ut_tf.errors import UserError
-from ut_tf.interop.hrm_trm import load_recursive, network_of, outer_steps
+from ut_tf.interop import load_recursive, outer_steps
+from ut_tf.interop.hrm_trm import network_of
 from ut_tf.interop.huginn import load_huginn
 from ut_tf.interop.weights_file import weights_file
 from ut_tf.models.interfaces import CallOptions

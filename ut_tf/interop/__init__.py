@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_huginn", "load_recursive", "outer_steps"]
 
-_SOURCES = {"load_huginn": "huginn", "load_recursive": "recursive", "outer_steps": "recursive"}
+_SOURCES = {"load_huginn": "huginn", "load_recursive": "hrm_trm", "outer_steps": "hrm_trm"}
 
 
 def __getattr__(name: str) -> Any:
