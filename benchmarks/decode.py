@@ -20,21 +20,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+from measuring import Machine, add_flags, report
 
-from measuring import Machine, add_flags, report  # noqa: E402
-
-from ut_tf.config.families import models_with  # noqa: E402
-from ut_tf.config.fields import fields_of  # noqa: E402
-from ut_tf.config.hparams import HParams, converted  # noqa: E402
-from ut_tf.errors import UserError  # noqa: E402
-from ut_tf.models.transformer.config import TransformerConfig  # noqa: E402
-from ut_tf.problem_spec import ProblemSpec  # noqa: E402
-from ut_tf.training.threads import set_threads  # noqa: E402
+from ut_tf.config.families import models_with
+from ut_tf.config.fields import fields_of
+from ut_tf.config.hparams import HParams, converted
+from ut_tf.errors import UserError
+from ut_tf.models.transformer.config import TransformerConfig
+from ut_tf.problem_spec import ProblemSpec
+from ut_tf.training.threads import set_threads
 
 DEFAULT_SIZES = (
     "hidden_size=512,filter_size=2048,num_heads=8,num_steps=6,num_layers=6,attention_bias=true"

@@ -15,10 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
-
-from measuring import Machine, report  # noqa: E402
+from measuring import Machine, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,13 +19,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
-
-from measuring import Machine, add_flags, report, training_update  # noqa: E402
+from measuring import Machine, add_flags, report, training_update
 
 BASE = {"length": 64, "batch": 8, "width": 128, "depth": 4, "vocabulary": 1000}
 AXES = {

@@ -19,14 +19,10 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
-
-from decode import Shape, make_model, our_search  # noqa: E402
-from measuring import Machine, in_turns, report  # noqa: E402
+from decode import Shape, make_model, our_search
+from measuring import Machine, in_turns, report
 
 MODES = ("inference", "training", "greedy", "beam")
 BEAM_SIZES = {"greedy": 1, "beam": 4}

@@ -16,16 +16,11 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
-
-from halting import halting_probability  # noqa: E402
-from measuring import Machine, report  # noqa: E402
+from halting import halting_probability
+from measuring import Machine, report
 
 CELLS, SYMBOLS, BY_CHANCE = 36, 9, "benchmark_board_by_chance"
 

@@ -20,19 +20,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+from measuring import Machine, add_flags, table
+from peers import processes
 
-from measuring import Machine, add_flags, table  # noqa: E402
-from peers import processes  # noqa: E402
-
-from ut_tf.config.hparams import HParams  # noqa: E402
-from ut_tf.errors import UserError  # noqa: E402
-from ut_tf.run import Run  # noqa: E402
-from ut_tf.training.threads import set_threads  # noqa: E402
+from ut_tf.config.hparams import HParams
+from ut_tf.errors import UserError
+from ut_tf.run import Run
+from ut_tf.training.threads import set_threads
 
 PEAK_KINDS = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 DEFAULTS = {

@@ -18,10 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1])]
+from frame import table
 
-from frame import table  # noqa: E402
+FOLDER = Path(__file__).resolve().parent
 
 # What each script tests, as a heading of the report.
 SCRIPTS = {

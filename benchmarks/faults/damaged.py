@@ -19,11 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
-
-import tiny  # noqa: E402
-from frame import Counts, Outcome, Plan, judge, run, worst  # noqa: E402
+import tiny
+from frame import Counts, Outcome, Plan, judge, run, worst
 
 LOGS = ("metrics.jsonl", "evaluations.jsonl", "processes.jsonl")
 _BITS_OF_A_FILE = 200

@@ -25,6 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[2]
+# The scripts try the checkout that they are of.
+sys.path.insert(0, str(ROOT))
+
 Kind = Literal["same", "told", "refused", "short"]
 KINDS: tuple[Kind, ...] = ("same", "told", "refused", "short")
 LONGEST = 60.0
@@ -212,11 +216,14 @@ def limit_time(seconds: float) -> Iterator[None]:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The counts as a Markdown table."""
-    lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
-    for row in rows:
-        kinds = [row["kinds"][kind] for kind in KINDS]
-        lines.append((row["fault"], str(sum(kinds)), *map(str, kinds), row["note"]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    from ut_tf.markdown import as_table
+
+    counts = [[row["kinds"][kind] for kind in KINDS] for row in rows]
+    lines = [
+        [row["fault"], *map(str, (sum(kinds), *kinds)), row["note"]]
+        for row, kinds in zip(rows, counts, strict=True)
+    ]
+    return as_table(_COLUMNS, lines)
 
 
 def run(documentation: str | None, campaign: Campaign, seconds: float) -> None:

@@ -15,17 +15,13 @@ import hashlib
 import random
 import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
-
-import tiny  # noqa: E402
-from frame import Call, Counts, Outcome, Plan, call_command, of_command, run  # noqa: E402
+import tiny
+from frame import Call, Counts, Outcome, Plan, call_command, of_command, run
 
 _LONGEST = 120.0
 # Where times, processes, and names that a folder has of its own are written.

@@ -11,16 +11,12 @@ any order. An input that takes more than a minute falls short, too.
 
 import contextlib
 import random
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
-
-from frame import Counts, Plan, judge, run  # noqa: E402
-from parsers import Parser, empty_folder, parsers  # noqa: E402
+from frame import Counts, Plan, judge, run
+from parsers import Parser, empty_folder, parsers
 
 _STRANGE = (
     b"\xff",

@@ -14,13 +14,10 @@ moments; how far a process has come by then depends on the machine.
 
 import functools
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from frame import Counts, Outcome, Plan, run, tell
 from processes import Process, in_child, load

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from frame import ROOT
+
 GOLDEN = ROOT / "tests" / "golden" / "t2t_run"
 STORED = ROOT / "tests" / "stored_runs" / "bytenet" / "run"
 
@@ -362,7 +363,6 @@ def parsers() -> dict[str, Parser]:
     manifests = (b'{"files": {}}', manifest, b'{"step": 120}')
     fitting = b"train_questions=100,supporting_facts=1+2"
     decoding = b"beam_size=4,alpha=0.6,n_best=2"
-    of = _parser
     return {
         "babi": of(_babi, (_STORY,), "1 2 \t ? \x85", _NUMBERS),
         "parallel_text": of(_parallel, pairs, "\t \r"),
@@ -409,8 +409,6 @@ def parsers() -> dict[str, Parser]:
     }
 
 
-def _parser(
-    parse: Parse, samples: tuple[bytes, ...], words: str, more: tuple[str, ...] = ()
-) -> Parser:
+def of(parse: Parse, samples: tuple[bytes, ...], words: str, more: tuple[str, ...] = ()) -> Parser:
     """A parser; `words` with a space between them."""
     return Parser(samples, (*words.split(" "), *more), parse)

@@ -22,11 +22,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
 _FORK = multiprocessing.get_context("fork")
 _IMPORTED = (
     *(f"ut_tf.bin.{command}" for command in ("trainer", "avg_checkpoints", "exporter", "datagen")),
@@ -40,7 +38,6 @@ def load() -> None:
     """Imports what the commands import."""
     # OpenBLAS starts a thread for each further core as soon as numpy is imported.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    sys.path.insert(0, str(ROOT))
     from ut_tf.bin.frame.command import import_tensorflow
 
     import_tensorflow()
@@ -113,7 +110,7 @@ class Process:
 def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
     """The value of a function of a module, called in a process of its own."""
     reader, writer = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_send_value, args=(writer, function, arguments))
+    child = _FORK.Process(target=lambda: writer.send(function(*arguments)))
     child.start()
     writer.close()
     try:
@@ -124,10 +121,6 @@ def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
         ) from None
     finally:
         child.join()
-
-
-def _send_value(writer: Connection, function: Callable[..., Any], arguments: Any) -> None:
-    writer.send(function(*arguments))
 
 
 def cluster_environments(workers: int) -> list[dict[str, str]]:

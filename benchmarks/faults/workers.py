@@ -16,13 +16,10 @@ import functools
 import json
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from frame import Counts, Outcome, Plan, run
 from kills import different_files

@@ -21,7 +21,7 @@ from absl import logging
 from ut_tf import registry
 from ut_tf.bin.entry import EXIT_INTERRUPTED, Ending
 from ut_tf.bin.frame import guard
-from ut_tf.bin.frame.flags import Flag, FlagError, HelpAsked, command_line, hyperparameters
+from ut_tf.bin.frame.flags import Flag, FlagError, HelpAsked, hyperparameters
 from ut_tf.bin.frame.shared_flags import in_flags
 from ut_tf.data.text.line_ends import check_line_ends
 from ut_tf.errors import UserError, marked_in
@@ -79,7 +79,7 @@ def execute(
             worded_by(functools.partial(_with_flags, names)),
         ):
             choose_tensorflow()
-            words = command_line(argv)
+            words = list(sys.argv[1:] if argv is None else argv)
             with _answered(command, _Frame(names, words), answer):
                 _check_streams()
                 answer.status = body(words) or 0

@@ -11,7 +11,7 @@ from absl import flags as absl_flags
 from ut_tf import registry
 from ut_tf.bin.frame.flags import FlagError, integers
 from ut_tf.bin.frame.shared_flags import BOTH, FILE_FLAGS
-from ut_tf.data.arguments import absolute_paths, file_names, file_paths
+from ut_tf.data.arguments import file_names, file_paths
 from ut_tf.data.prepared import check_sources
 from ut_tf.data.problem import Problem
 from ut_tf.errors import UserError, did_you_mean
@@ -80,7 +80,7 @@ def problem_arguments(values: absl_flags.FlagValues, problems: Sequence[str]) ->
     for name, text in given.items():
         if name in arguments:
             raise FlagError(f"--{name} and --problem_args both give {name}: leave one of them out.")
-        paths = absolute_paths(text)
+        paths = list(map(str, file_paths(text)))
         if not paths or (name == "vocab_file" and len(paths) > 1):
             raise FlagError(
                 f"--{name}={text}: expected the name of a file{' alone' if paths else ''}."

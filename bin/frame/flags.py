@@ -314,8 +314,3 @@ def _has_opposite(flag: Flag) -> bool:
 
 def _uncapitalised(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def command_line(argv: Sequence[str] | None) -> list[str]:
-    """`argv` or, where it is None, the words that the shell gave."""
-    return list(sys.argv[1:] if argv is None else argv)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, append_ends, join_symbols
 from ut_tf.data.text.refusals import without_known_word
-from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, split_blanks
+from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary
 
 WORDS_FILE = "words.txt"
 NUMBERS = ("singular", "plural")
@@ -36,7 +36,7 @@ class _WordsCodec(TextCodec):
 
     def __init__(self, vocab_dir: Path, name: str) -> None:
         super().__init__(name=name)
-        self._words = WordVocabulary(vocab_dir / WORDS_FILE, split_blanks)
+        self._words = WordVocabulary(vocab_dir / WORDS_FILE, tf.strings.split)
         self.written = tf.constant(["", self.end_token, *self._words.words])
         self.sample = "" if self.unknown_words([_SAMPLE]) else _SAMPLE
 

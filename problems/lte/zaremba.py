@@ -86,11 +86,6 @@ def write_printing_program(
     return "\n".join([*draft.lines, f"print({draft.bare})"]), str(draft.value)
 
 
-def _pair(draft: _Draft) -> None:
-    first, second = draft.operands(2)
-    draft.combine(first, second)
-
-
 def _multiply(draft: _Draft) -> None:
     ((value, code),) = draft.operands(1)
     factor = draft.small()
@@ -132,7 +127,7 @@ def _assign(draft: _Draft) -> None:
 #   loop       v=a, then n times v+=b or v-=b, n from 1 to 4 * length, in a new variable v
 #   assign     v=a, then (v+b), (b+v), (v-b) or (b-v), in a new variable v
 OPERATIONS: dict[str, Callable[[_Draft], None]] = {
-    "pair": _pair,
+    "pair": lambda draft: draft.combine(*draft.operands(2)),
     "multiply": _multiply,
     "if": _if,
     "loop": _loop,

@@ -10,7 +10,7 @@ are held out.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -188,15 +188,11 @@ class LmFiles(OwnFiles):
         sharded = {"sharded": {"train": counts["kept"]}}
         return self._settings.made(self.name, subwords, encoded, sharded)
 
-    @property
-    def _same(self) -> Callable[[str], str]:
-        return nfc if self._keeps_blanks else same_text
-
     def _held_out(self, lines: list[str]) -> tuple[list[str], list[str]]:
         train, held_out = _held_out(lines)
         if not self._keeps_apart:
             return train, held_out
-        apart = separate_lines(train, held_out, self._same)
+        apart = separate_lines(train, held_out, nfc if self._keeps_blanks else same_text)
         if all(apart):
             return apart
         warn(

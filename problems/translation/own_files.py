@@ -94,7 +94,7 @@ class TranslateFiles(Translation):
         """The pairs in the files; none where a vocabulary alone is given, with which a run from
         elsewhere translates.
         """
-        if self._has_vocabulary_alone:
+        if self.vocab_file and not self._files["train"].sources:
             return {"train": (), "validation": ()}
         self._require_text()
         return {split: files for split, files in self._files.items() if files.sources}
@@ -110,10 +110,6 @@ class TranslateFiles(Translation):
         """As ``Translation.text_pairs``; raises UserError where there is no training text."""
         self._require_text()
         return super().text_pairs(split, data_dir)
-
-    @property
-    def _has_vocabulary_alone(self) -> bool:
-        return bool(self.vocab_file) and not self._files["train"].sources
 
     def _require_text(self) -> None:
         if not self._files["train"].sources:

@@ -115,11 +115,6 @@ def _is_there(parts: Sequence[str]) -> bool:
     return os.path.isfile(expanded(",".join(parts).strip()))
 
 
-def absolute_paths(text: str) -> list[str]:
-    """The paths in "a,b" as absolute ones."""
-    return list(map(str, file_paths(text)))
-
-
 def _absolute(kind: str, value: Any) -> Any:
     """The value of an argument for one "file" as a text, of one for "files" as a list; a value of
     another type as it is, for ``convert_arguments`` to refuse.

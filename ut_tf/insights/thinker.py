@@ -101,11 +101,9 @@ class Thinker:
         self._reader = Reader(self.codec, model.spec, everything)
         self.rules: dict[str, ExitRule] = make_rules(run)
         self._decoded = 0
-        self._graph = tf.function(
-            self._greedy,
-            input_signature=[tf.TensorSpec([1] + [None] * self._input_rank, tf.int32)],
-            autograph=False,
-        )
+        rank = 2 if model.spec.inputs == "facts" else 1
+        shape = tf.TensorSpec([1] + [None] * rank, tf.int32)
+        self._graph = tf.function(self._greedy, input_signature=[shape], autograph=False)
 
     @classmethod
     def from_run(cls, run: Run, checkpoint: str = "best") -> Self:
@@ -230,10 +228,6 @@ class Thinker:
         if text is None:
             text = self.codec.input_text(texts_of(self.codec.tokens(arrays)[0]))
         return Given(arrays, text)
-
-    @property
-    def _input_rank(self) -> int:
-        return 2 if self.model.spec.inputs == "facts" else 1
 
     def _written(self, features: dict[str, np.ndarray]) -> np.ndarray:
         """The greedy output, int32 [1, length], up to its end; without one as long as the search

@@ -333,20 +333,12 @@ def _push(value: Callable[[], Any]) -> Callable[[_Reader, Any], None]:
     return lambda reader, _: reader.stack.append(value())
 
 
-def _push_argument(reader: _Reader, argument: Any) -> None:
-    reader.stack.append(argument)
-
-
 def _tuple_of(count: int) -> Callable[[_Reader, Any], None]:
     return lambda reader, _: reader.stack.append(reader.take(count))
 
 
 def _remember(reader: _Reader, place: Any) -> None:
     reader.memo[len(reader.memo) if place is None else place] = reader.stack[-1]
-
-
-def _set_item(reader: _Reader, _: Any) -> None:
-    reader.set_items(list(reader.take(2)))
 
 
 def _stack_global(reader: _Reader, _: Any) -> None:
@@ -358,18 +350,15 @@ def _stack_global(reader: _Reader, _: Any) -> None:
     reader.stack.append(_Global(name))
 
 
-def _nothing(reader: _Reader, _: Any) -> None:
-    """Opcodes that say how the program is stored."""
-
-
 _OPCODES: dict[str, Callable[[_Reader, Any], None]] = {
-    **dict.fromkeys(("PROTO", "FRAME", "STOP"), _nothing),
+    # They say how the program is stored.
+    **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda _reader, _argument: None),
     **dict.fromkeys(
         (
             *("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"),
             "BINFLOAT",
         ),
-        _push_argument,
+        lambda reader, argument: reader.stack.append(argument),
     ),
     "NONE": _push(lambda: None),
     "NEWTRUE": _push(lambda: True),
@@ -390,6 +379,6 @@ _OPCODES: dict[str, Callable[[_Reader, Any], None]] = {
     "BINPERSID": _Reader.persistent,
     "REDUCE": _Reader.call,
     "BUILD": _Reader.build,
-    "SETITEM": _set_item,
+    "SETITEM": lambda reader, _: reader.set_items(list(reader.take(2))),
     "SETITEMS": lambda reader, _: reader.set_items(reader.group()),
 }

@@ -161,13 +161,10 @@ class ActivePositions(NamedTuple):
         def collected(values: Any) -> Any:
             return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), slots)
 
-        def spread_gradient(upstream: Any) -> Any:
-            return collected(upstream)
-
         def collect_gradient(upstream: Any) -> Any:
             taken = tf.cast(self.taken, upstream.dtype)[:, None, :, None]
             return tf.gather(upstream, rows) * taken
 
-        spread = custom_gradient(lambda heads: (tf.gather(heads, rows), spread_gradient))
+        spread = custom_gradient(lambda heads: (tf.gather(heads, rows), collected))
         collect = custom_gradient(lambda values: (collected(values), collect_gradient))
         return spread, collect

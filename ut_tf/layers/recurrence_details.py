@@ -85,13 +85,10 @@ class RecurrenceDetails(NamedTuple):
         """
         return self.ponder_times + self.remainders if self.costs is None else self.costs
 
-    def ponder_sum(self) -> Any:
-        """Returns float32 []: the sum over counted positions of their costs."""
-        return tf.reduce_sum(self.position_costs() * self.mask)
-
     def ponder_cost(self) -> Any:
         """Returns float32 []: the mean over counted positions of their costs."""
-        return self.ponder_sum() / tf.maximum(tf.reduce_sum(self.mask), 1.0)
+        total = tf.reduce_sum(self.position_costs() * self.mask)
+        return total / tf.maximum(tf.reduce_sum(self.mask), 1.0)
 
 
 def details_of_layers(

@@ -129,7 +129,9 @@ class _Scaled(tf.Module):  # type: ignore[misc]
     def __init__(self, variable: Any) -> None:
         super().__init__()
         value = variable.numpy().astype(np.float32)
-        scale = np.abs(value).max(axis=_within_channel(variable), keepdims=True) / _LEVELS
+        # One scale holds over this axis.
+        axis = 1 if variable.name in _EMBEDDINGS else 0
+        scale = np.abs(value).max(axis=axis, keepdims=True) / _LEVELS
         levels = np.rint(value / np.where(scale > 0, scale, 1.0)).astype(np.int8)
         self._levels = _constant(levels, f"{variable.path}/levels")
         self._scale = _constant(scale, f"{variable.path}/scale")
@@ -155,11 +157,6 @@ def _stored(variable: Any, form: StoredForm) -> Any:
     if form == "float32" or not matrix:
         return _Plain(variable, variable.dtype)
     return _Plain(variable, tf.bfloat16) if form == "bfloat16" else _Scaled(variable)
-
-
-def _within_channel(variable: Any) -> int:
-    """The axis over which one scale holds."""
-    return 1 if variable.name in _EMBEDDINGS else 0
 
 
 def _constant(value: Any, name: str) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tabulate import tabulate
 
@@ -77,7 +77,8 @@ def metrics_table(
     rows = _ordered_rows(cells, headlines)
     blocks: list[list[_Column]] = []
     for column in columns:
-        if blocks and _widest(_block([*blocks[-1], column], rows)) + len(_INDENT) <= width:
+        wider = _block([*(blocks[-1] if blocks else []), column], rows).split("\n")
+        if blocks and max(map(len, wider)) + len(_INDENT) <= width:
             blocks[-1].append(column)
         else:
             blocks.append([column])
@@ -144,7 +145,7 @@ def _merged(
     """The columns, in the order of the numbers in their names. A group of as many examples as
     another, and with its figures, joins it under both titles.
     """
-    places = sorted({place for place, _ in cells}, key=_place_order)
+    places = sorted({place for place, _ in cells}, key=lambda place: [*map(natural_order, place)])
     figures: dict[_Place, _Figures] = {place: {} for place in places}
     for (place, row), text in cells.items():
         figures[place][row] = text
@@ -189,10 +190,6 @@ def _are_twins(place: _Place, other: _Place, figures: Mapping[_Place, _Figures])
     )
 
 
-def _place_order(place: _Place) -> tuple[list[Any], list[Any]]:
-    return natural_order(place.set_name), natural_order(place.group)
-
-
 def _title(place: _Place, groups: Mapping[str, Group]) -> str:
     if not place.group:
         return place.set_name or "all"
@@ -217,17 +214,10 @@ def _block(columns: Sequence[_Column], rows: Sequence[str], has_titles: bool = T
         if any(row in column.figures for column in columns)
     ]
     titles = [["", *("\n".join(column.titles) for column in columns)]]
-    return _rendered([*(titles if has_titles else []), *body])
-
-
-def _rendered(rows: Sequence[Sequence[str]]) -> str:
     # Titles as a row: those of a header would be padded.
-    table = tabulate(rows, tablefmt="plain", disable_numparse=True)
+    every = [*(titles if has_titles else []), *body]
+    table = tabulate(every, tablefmt="plain", disable_numparse=True)
     return "\n".join(line.rstrip() for line in table.split("\n"))
-
-
-def _widest(table: str) -> int:
-    return max(map(len, table.split("\n")))
 
 
 def _plain(value: float) -> str:

@@ -161,7 +161,8 @@ def _read(folder: Path) -> FoundRun:
     path = folder / CONFIG_FILE
     with file_errors(path, "", also=(ValueError, RecursionError)):
         values = json.loads(read_bounded(path))
-    hopeless = _is_hopeless(folder)
+    processes = read_processes(folder)
+    hopeless = bool(processes) and processes[-1].ended == HOPELESS
     try:
         warn_of_changes(values, folder)
         return FoundRun(
@@ -198,11 +199,6 @@ def _recipe(hparams_set: str, overrides: str) -> str:
     values, _ = parse_assignments(overrides)
     kept = sorted(f"{name}={value}" for name, value in values.items() if name not in NOT_THE_RECIPE)
     return ", ".join([hparams_set, *kept])
-
-
-def _is_hopeless(folder: Path) -> bool:
-    processes = read_processes(folder)
-    return bool(processes) and processes[-1].ended == HOPELESS
 
 
 def _averaged(folder: Path) -> bool:

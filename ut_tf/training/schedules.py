@@ -37,18 +37,7 @@ def learning_rate(step: Any, training: TrainingConfig, hidden_size: int) -> Any:
     if training.schedule == "constant":
         return factor * warmed
     if training.schedule == "cosine":
-        return (
-            factor
-            * warmed
-            * _cosine(
-                step,
-                float(training.warmup_steps),
-                float(training.decay_steps or training.train_steps),
-            )
-        )
+        start, end = training.warmup_steps, float(training.decay_steps or training.train_steps)
+        done = tf.clip_by_value((step - start) / max(end - start, 1.0), 0.0, 1.0)
+        return factor * warmed * (0.5 * (1.0 + tf.cos(math.pi * done)))
     return factor * hidden_size**-0.5 * warmed * tf.math.rsqrt(tf.maximum(step, warmup))
-
-
-def _cosine(step: Any, warmup: float, decay_steps: float) -> Any:
-    done = tf.clip_by_value((step - warmup) / max(decay_steps - warmup, 1.0), 0.0, 1.0)
-    return 0.5 * (1.0 + tf.cos(math.pi * done))

@@ -17,11 +17,6 @@ _FEW_CORES = 2
 _ENVIRONMENT = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
-def default_threads(cores: int) -> tuple[int, int]:
-    """Threads of one operation and operations at once; 0: TensorFlow's choice, all cores."""
-    return (1, cores) if cores <= _FEW_CORES else (0, 0)
-
-
 def set_threads(intra_op: int | None = None, inter_op: int | None = None) -> None:
     """Sets TensorFlow's thread counts; call it before TensorFlow computes anything.
 
@@ -42,7 +37,8 @@ def set_threads(intra_op: int | None = None, inter_op: int | None = None) -> Non
         tf.config.threading.set_intra_op_parallelism_threads,
         tf.config.threading.set_inter_op_parallelism_threads,
     )
-    defaults = default_threads(usable_cores())
+    cores = usable_cores()
+    defaults = (1, cores) if cores <= _FEW_CORES else (0, 0)
     for set_count, given, default, variable in zip(
         setters, (intra_op, inter_op), defaults, _ENVIRONMENT, strict=True
     ):

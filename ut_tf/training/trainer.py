@@ -201,13 +201,21 @@ def _made_loop(
         reports = PendingReports(
             step, state, parts.optimizer.scale is not None, parts.store, speedometer
         )
+        schedule = Schedule(log_frequency, parts.train_steps)
         logging: list[Hook] = [
             FirstUpdate(state.step + 1, log_frequency, parts.progress, speedometer),
-            _first_minute(parts, log_frequency, speedometer),
+            FirstMinute(
+                state.step + 1,
+                schedule,
+                parts.progress,
+                speedometer,
+                workers.count == 1,
+                partial(long_training, run),
+            ),
             *_stages(parts, batches, step),
-            *_ponder_watch(parts, log_frequency),
+            *_ponder_watch(parts, schedule),
             Changes(parts.model.changes(), parts.progress),
-            _logging(parts, log, log_frequency, speedometer),
+            Logging(schedule, log, parts.progress, speedometer, parts.curriculum),
         ]
         endings: list[Hook] = [
             _validation(parts, log, speedometer),
@@ -269,32 +277,14 @@ def _stages(parts: TrainingParts, batches: TrainingBatches, step: TrainingStep) 
     return [Stages(parts.curriculum, batches, step.judge, parts.model, parts.progress)]
 
 
-def _ponder_watch(parts: TrainingParts, frequency: int) -> list[Hook]:
+def _ponder_watch(parts: TrainingParts, schedule: Schedule) -> list[Hook]:
     """Returns the hook that watches ponder times, if a hyperparameter could move them."""
     model = parts.model
     remedies = model.ponder_remedy(few=True), model.ponder_remedy(few=False)
     if model.ponder_weight is None or None in remedies:
         return []
-    schedule, max_steps = Schedule(frequency, parts.train_steps), model.max_steps(training=True)
+    max_steps = model.max_steps(training=True)
     return [PonderWatch(schedule, remedies, max_steps, parts.progress, PONDER_PATIENCE)]
-
-
-def _first_minute(parts: TrainingParts, frequency: int, speedometer: Speedometer) -> Hook:
-    return FirstMinute(
-        parts.state.step + 1,
-        Schedule(frequency, parts.train_steps),
-        parts.progress,
-        speedometer,
-        parts.workers.count == 1,
-        partial(long_training, parts.run),
-    )
-
-
-def _logging(
-    parts: TrainingParts, log: RunLog | None, frequency: int, speedometer: Speedometer
-) -> Hook:
-    schedule = Schedule(frequency, parts.train_steps)
-    return Logging(schedule, log, parts.progress, speedometer, parts.curriculum)
 
 
 def _validation(parts: TrainingParts, log: RunLog | None, speedometer: Speedometer) -> Hook:

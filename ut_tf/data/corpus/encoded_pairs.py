@@ -46,9 +46,8 @@ class Side:
     def of(cls, sequences: Sequence[Sequence[int]], vocab_size: int) -> "Side":
         """The side with these sequences of ids."""
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences))
-        ids = np.fromiter(
-            itertools.chain.from_iterable(sequences), id_type(vocab_size), int(lengths.sum())
-        )
+        kind = np.uint16 if vocab_size <= _LARGEST_SHORT else np.int32
+        ids = np.fromiter(itertools.chain.from_iterable(sequences), kind, int(lengths.sum()))
         return cls(ids, lengths)
 
 
@@ -72,11 +71,6 @@ class PairIds:
     def table(self) -> "EncodedExamples":
         """The pairs as inputs and targets."""
         return EncodedExamples({"inputs": self.sources, "targets": self.targets}, {})
-
-
-def id_type(vocab_size: int) -> type[np.integer[Any]]:
-    """The type in which ids are kept."""
-    return np.uint16 if vocab_size <= _LARGEST_SHORT else np.int32
 
 
 def write_shard(path: Path, pairs: PairIds, counts: dict[str, int]) -> None:

@@ -33,11 +33,6 @@ def split_words(texts: Any) -> Any:
     return tf.strings.split(tf.strings.regex_replace(lower, r"[^\pL\pN\s]", ""))
 
 
-def split_blanks(texts: Any) -> Any:
-    """Splits `texts` (strings [texts]) at white space: a RaggedTensor [texts, words]."""
-    return tf.strings.split(texts)
-
-
 def distinct_words(texts: Any) -> list[str]:
     """Returns every word of `texts` (strings [texts]) once, sorted."""
     words, _ = tf.unique(split_words(texts).flat_values)

@@ -19,11 +19,6 @@ from ut_tf.models.convolutional.dilated_block import DilatedBlock, affine
 from ut_tf.models.interfaces import Encoded
 
 
-def dilation_of(number: int, largest: int) -> int:
-    """The dilation of block `number`, from 0: 1, 2, 4, … up to `largest`, and again."""
-    return 1 << number % largest.bit_length()
-
-
 class DilatedStack(keras.layers.Layer):  # type: ignore[misc]
     """The blocks of an encoder or a decoder, and the norm behind them.
 
@@ -60,7 +55,8 @@ class DilatedStack(keras.layers.Layer):  # type: ignore[misc]
             DilatedBlock(
                 hidden_size,
                 kernel_size,
-                dilation_of(number, max_dilation),
+                # 1, 2, 4, ... up to the largest, and again.
+                1 << number % max_dilation.bit_length(),
                 self.causal,
                 dropout,
                 norm_epsilon,

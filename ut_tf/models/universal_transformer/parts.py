@@ -117,6 +117,10 @@ def make_recurrence(
             name="levels",
             dtype=dtype,
         )
+    q_head = None
+    if config.q_head:
+        # At first Q values are -5 (HRM, TRM).
+        q_head = Linear(2, True, "zeros", -5.0, name="q_head", dtype="float32")
     recurrence: Recurrence = make_part(
         Recurrence,
         config,
@@ -128,7 +132,7 @@ def make_recurrence(
         injection=injection,
         initial_state=initial_state,
         levels=levels,
-        q_head=_make_q_head() if config.q_head else None,
+        q_head=q_head,
         exit_rule=make_exit_rule(config, with_position_outputs),
         train_exit=config.train_exit,
         final_norm=make_final_norm(config, dtype) if with_final_norm else None,
@@ -148,11 +152,6 @@ def _make_blocks(config: Any, name: str, **options: Any) -> Any:
         for number in range(config.recurrence_layers)
     ]
     return BlockSequence(blocks, name=name, dtype=options["dtype"])
-
-
-def _make_q_head() -> Linear:
-    """Returns the head of Q values, which at first are -5 (HRM, TRM)."""
-    return Linear(2, True, "zeros", -5.0, name="q_head", dtype="float32")
 
 
 def _make_initial_state(config: Any, name: str, dtype: Any) -> Any:
