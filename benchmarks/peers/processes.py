@@ -66,7 +66,13 @@ PLAIN_FIELDS = (
     *("position_offset", "target_position", "input_start_symbol", "target_space_embedding"),
     *("attention_bias", "attention_scale", "shared_embedding", "embedding_scale"),
 )
-CHOICES = {"position": ("paper", "tensor2tensor"), "step_encoding": ("sinusoid", "learned")}
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "position": ("paper", "tensor2tensor"),
+    "step_encoding": ("sinusoid", "learned"),
+    **dict.fromkeys(("inputs", "targets"), ("tokens",)),
+    "shared_vocab": (True,),
+    "optimizer": ("adam",),
+}
 
 
 def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -89,26 +95,14 @@ def check(run: Run) -> None:
     """Raises UserError where the run's model has a part that the peers lack."""
     if run.hparams.model != "universal_transformer":
         raise UserError(f"--peers: expected a universal_transformer, not a {run.hparams.model}.")
-    spec = run.spec
-    if spec is not None and (spec.inputs, spec.targets) != ("tokens", "tokens"):
-        raise UserError(
-            f"--peers: expected a problem from tokens to tokens, not from {spec.inputs} to"
-            f" {spec.targets}."
-        )
-    if spec is not None and not spec.shared_vocab:
-        raise UserError("--peers: expected a problem whose inputs and targets share a vocabulary.")
-    if run.hparams.training.optimizer != "adam":
-        raise UserError(
-            f"--peers: the peers are trained with Adam; set optimizer=adam in place of"
-            f" {run.hparams.training.optimizer}."
-        )
-    plain = UniversalTransformerConfig()
+    assert run.spec is not None
+    network, plain = run.hparams.network, UniversalTransformerConfig()
+    values = {**vars(network), **vars(run.spec), "optimizer": run.hparams.training.optimizer}
     choices_of = {**{name: (getattr(plain, name),) for name in PLAIN_FIELDS}, **CHOICES}
     for name, choices in choices_of.items():
-        value = getattr(run.hparams.network, name)
-        if value not in choices:
+        if values[name] not in choices:
             expected = " or ".join(map(str, choices))
-            raise UserError(f"--peers: {name}={value} is not in the peers; set {name}={expected}.")
+            raise UserError(f"--peers: {name}={values[name]}: the peers have {expected} alone.")
 
 
 def network_of(run: Run) -> dict[str, Any]:

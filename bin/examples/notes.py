@@ -5,6 +5,7 @@ A part is of a thought of a document of insights (docs/insights.md).
 """
 
 import base64
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,15 +28,9 @@ def position_notes(
       encoder: the part that it attends to besides itself; None: there is none.
       terminal: where they are shown.
     """
-    question = next(
-        (
-            number
-            for number, position in enumerate(part["positions"])
-            if position["role"] == "question"
-        ),
-        None,
-    )
-    if question is not None:
+    roles = [position["role"] for position in part["positions"]]
+    if "question" in roles:
+        question = roles.index("question")
         return _question_notes(part, question, terminal) if part["attention"] else []
     answers = _answer_notes(part, terminal)
     if encoder is None or not part["memory_attention"]:
@@ -49,15 +44,10 @@ def guesses(part: Mapping[str, Any], position: int) -> list[tuple[str, str, floa
     answer: (steps, text, probability after the last of them).
     """
     tops = [step[position][0] for step in part["predictions"] or [] if step[position]]
-    runs: list[list[int]] = []
-    for step, top in enumerate(tops):
-        if runs and tops[runs[-1][-1]]["text"] == top["text"]:
-            runs[-1].append(step)
-        else:
-            runs.append([step])
+    runs = itertools.groupby(enumerate(tops, 1), lambda numbered: numbered[1]["text"])
+    steps = [(text, list(run)) for text, run in runs]
     return [
-        (ranges([step + 1 for step in run]), tops[run[-1]]["text"], tops[run[-1]]["probability"])
-        for run in runs
+        (ranges([step for step, _ in run]), text, run[-1][1]["probability"]) for text, run in steps
     ]
 
 
@@ -88,12 +78,9 @@ def attention_weights(attention: Mapping[str, Any], step: int) -> np.ndarray:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as "1, 3-5"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    # Within a run all numbers are as far from their places.
+    groups = itertools.groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
+    runs = [[number for _, number in group] for _, group in groups]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 

@@ -41,6 +41,9 @@ from ut_tf.errors import UserError, near_names
 if TYPE_CHECKING:
     from ut_tf.config.training import TrainingConfig
 
+Values = Mapping[str, Any]
+"""Values of fields and options of parts, by name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -111,7 +114,7 @@ class Config:
         near = near_names(name, fields_of(type(self)))
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
-    def _with(self, values: Mapping[str, Any], mistakes: list[str], parse: bool) -> Self:
+    def _with(self, values: Values, mistakes: list[str], parse: bool) -> Self:
         changes, wrong = changes_of(self, values, parse)
         own = fields_of(type(self))
         unknown = [name for name in values if name.partition(".")[0] not in own]
@@ -129,7 +132,7 @@ class Config:
         return values_of(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Values) -> Self:
         """The configuration that ``to_dict`` of this version or an earlier one wrote.
 
         Raises:
@@ -140,9 +143,7 @@ class Config:
         return cls().change(**known)
 
 
-def checked(
-    config_class: type[Config], values: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+def checked(config_class: type[Config], values: Values) -> tuple[dict[str, Any], list[str]]:
     """The values as their fields' types, and every mistake among them.
 
     Args:
@@ -165,9 +166,7 @@ def checked(
     return result, mistakes
 
 
-def changes_of(
-    config: Config, values: Mapping[str, Any], parse: bool
-) -> tuple[dict[str, Any], list[str]]:
+def changes_of(config: Config, values: Values, parse: bool) -> tuple[dict[str, Any], list[str]]:
     """What `values` change of a configuration, as the types of its fields, and every mistake among
     them; names that it does not have are left out.
 
@@ -193,9 +192,7 @@ def changes_of(
     return changes, mistakes
 
 
-def stored_values(
-    config_class: type[Config], values: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+def stored_values(config_class: type[Config], values: Values) -> tuple[dict[str, Any], list[str]]:
     """The values of a configuration's fields in a stored dictionary, and a sentence for each name
     that no model has.
 
@@ -255,7 +252,7 @@ def former_values(stored: Config, now: Config) -> dict[str, Any]:
     }
 
 
-def _unchecked(config_class: type[Config], values: Mapping[str, Any]) -> Config:
+def _unchecked(config_class: type[Config], values: Values) -> Config:
     """A configuration with every field filled in, whose pairs of fields may not go together."""
     config: Config = object.__new__(config_class)
     for name, field in fields_of(config_class).items():

@@ -7,11 +7,11 @@ has published a checksum, that of the first download is printed and kept beside 
 FILE.sha256; from then on, or where the user has put such a file there, it is the only right one.
 """
 
+import concurrent.futures
 import functools
 import glob
 import hashlib
 import os
-import queue
 import re
 import tempfile
 import threading
@@ -182,22 +182,18 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
     """The result of `call`; raises TimeoutError where that takes longer (the thread is left
     to end by itself).
     """
-    answers: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
+    answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def run() -> None:
         try:
-            answers.put((call(), None))
+            answer.set_result(call())
         except Exception as error:
-            answers.put((None, error))
+            answer.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    try:
-        value, error = answers.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:.0f} seconds") from None
-    if error is not None:
-        raise error
-    return value
+    if not concurrent.futures.wait([answer], seconds).done:
+        raise TimeoutError(f"no answer within {seconds:.0f} seconds")
+    return answer.result()
 
 
 def _receive(response: Any, archive: Archive, path: Path, sha256: str) -> str:

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, affine, flatten, unflatten
-from ut_tf.layers.transition import TransitionFunction
+from ut_tf.layers.transition import TwoMaps
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class SwiGLU(TransitionFunction):
+class SwiGLU(TwoMaps):
     """(silu(x G) * (x U)) W, without biases; G and U are the halves of the inner kernel.
 
     Args:
@@ -39,20 +39,12 @@ class SwiGLU(TransitionFunction):
         self.outer = Linear(hidden_size, False, kernel_init, name="outer", dtype=policy)
         self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
 
-    def build(self, input_shape: Any) -> None:
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.filter_size))
-
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout.drop(_gated(self.inner(flatten(x))), training)
         scale = self.dropout.scale(training)
         return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
     def step(
         self, x: Any, weights: dict[str, Any], cache: dict[str, Any]

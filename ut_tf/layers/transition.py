@@ -57,8 +57,26 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         return {}
 
 
+class TwoMaps(TransitionFunction):
+    """Base class of the transition functions that are made of two maps, ``inner`` to a width of
+    ``filter_size`` and ``outer`` back.
+    """
+
+    filter_size: int
+    inner: Any
+    outer: Any
+
+    def build(self, input_shape: Any) -> None:
+        self.inner.build(input_shape)
+        self.outer.build((*input_shape[:-1], self.filter_size))
+
+    def prepare(self) -> dict[str, Any]:
+        """The weights for ``step``."""
+        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
+
+
 @keras.saving.register_keras_serializable("ut_tf")
-class Transition(TransitionFunction):
+class Transition(TwoMaps):
     """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
 
     Args:
@@ -85,10 +103,6 @@ class Transition(TransitionFunction):
         self.outer = Linear(hidden_size, True, kernel_init, name="outer", dtype=policy)
         self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
 
-    def build(self, input_shape: Any) -> None:
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.filter_size))
-
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
@@ -97,10 +111,6 @@ class Transition(TransitionFunction):
             self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale),
             x,
         )
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
     def step(
         self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
@@ -220,7 +230,7 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class SeparableConvTransition(TransitionFunction):
+class SeparableConvTransition(TwoMaps):
     """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
     sepconv transition.
 
@@ -254,19 +264,11 @@ class SeparableConvTransition(TransitionFunction):
         self.outer = SeparableConv(hidden_size, 5, causal, kernel_init, name="outer", dtype=policy)
         self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
 
-    def build(self, input_shape: Any) -> None:
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.filter_size))
-
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout(tf.nn.relu(self.inner(without_padding(x, keep))), training=training)
         return self.outer(without_padding(hidden, keep), output_scale=output_scale)
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
     def step(
         self, x: Any, weights: dict[str, Any], cache: dict[str, Any]

@@ -18,7 +18,7 @@ import tensorflow as tf
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.loop import State, run
-from ut_tf.search.strategy import Seeds, Strategy, Written
+from ut_tf.search.strategy import Features, Seeds, Strategy, Written
 from ut_tf.symbols import END_ID, PADDING_ID
 
 # Symbols among which the best are found first, and symbols per result from which on that pays.
@@ -38,9 +38,7 @@ class BeamSearch(Strategy):
     -inf.
     """
 
-    def search(
-        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
-    ) -> Written:
+    def search(self, stepper: Any, features: Features, bounds: Bounds, seeds: Seeds) -> Written:
         features = dict(features)
         prefix = features.pop("prefix", None)
         beam = _Beam(self.config, bounds)

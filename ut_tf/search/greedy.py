@@ -5,7 +5,7 @@ from typing import Any
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.loop import State
 from ut_tf.search.speculation import speculate
-from ut_tf.search.strategy import Seeds, Strategy, Written
+from ut_tf.search.strategy import Features, Seeds, Strategy, Written
 from ut_tf.search.writing import greedy_choice, write
 
 
@@ -25,9 +25,7 @@ class Greedy(Strategy):
         """The symbols of one position, int32 [batch, 1]: a ``Choice``."""
         return greedy_choice(logits, index, state)
 
-    def search(
-        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
-    ) -> Written:
+    def search(self, stepper: Any, features: Features, bounds: Bounds, seeds: Seeds) -> Written:
         if self.config.draft_steps:
             return speculate(stepper, features, bounds)[0]
         return write(stepper, features, bounds, self.choose)

@@ -20,7 +20,7 @@ from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.loop import State
 from ut_tf.search.stepper import CopyingStepper
-from ut_tf.search.strategy import Seeds, Strategy, Written
+from ut_tf.search.strategy import Features, Seeds, Strategy, Written
 from ut_tf.search.writing import write
 
 # Rounding must not carry a draw past the last symbol that has any probability.
@@ -42,9 +42,7 @@ class Sampling(Strategy):
     def rows(self) -> int:
         return self.config.n_best
 
-    def search(
-        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
-    ) -> Written:
+    def search(self, stepper: Any, features: Features, bounds: Bounds, seeds: Seeds) -> Written:
         batch_size, length, samples = features["batch_size"], bounds.positions, self.config.n_best
         draws = tf.transpose(uniform_draws(*seeds, length, samples), [0, 2, 1])
         state = {"draws": tf.reshape(draws, tf.stack([batch_size * samples, length]))}

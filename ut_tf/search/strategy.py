@@ -14,6 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 from ut_tf.search.bounds import Bounds
 from ut_tf.search.config import DecodeConfig
 
+Features = dict[str, Any]
+"""What is decoded, by name, as of ``decoder_features``."""
+
 
 class Written(NamedTuple):
     """Outputs as a strategy wrote them.
@@ -71,9 +74,7 @@ class Strategy(ABC):
         return self.hypotheses
 
     @abstractmethod
-    def search(
-        self, stepper: Any, features: dict[str, Any], bounds: Bounds, seeds: Seeds
-    ) -> Written:
+    def search(self, stepper: Any, features: Features, bounds: Bounds, seeds: Seeds) -> Written:
         """Writes config.n_best outputs of each example, best first.
 
         Args:

@@ -8,7 +8,6 @@ Example::
 
 import contextlib
 import importlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +30,7 @@ from ut_tf.serving.rest_messages import (
 )
 from ut_tf.serving.slots import IDS, LENGTH, START, STEP, Rows, Slots
 from ut_tf.serving.versions import SUMMARY_FILE
-from ut_tf.storage.files import read_bounded
+from ut_tf.storage.json_lines import read_object_of
 from ut_tf.storage.tensorflow_paths import readable_by_tensorflow
 
 _SAMPLE = b"1 2 3"
@@ -56,7 +55,7 @@ class ServedModel:
 
     def __init__(self, folder: Path, version: int) -> None:
         self.version = version
-        summary = _summary(folder)
+        summary = read_object_of(folder / SUMMARY_FILE)
         self.title = str(summary.get("problem", ""))
         self.about = {"classes": _listed(summary, "classes"), "board": _board(summary)}
         # It owns the weights.
@@ -134,15 +133,6 @@ def _reason(error: tf.errors.OpError) -> str:
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
     told = [_NODE.sub("", line) for line in lines if not line.startswith(_WHERE)]
     return told[0] if told else type(error).__name__
-
-
-def _summary(folder: Path) -> dict[str, Any]:
-    """The summary of an export; empty where there is no such summary."""
-    try:
-        summary = json.loads(read_bounded(folder / SUMMARY_FILE))
-    except (OSError, ValueError):
-        return {}
-    return summary if isinstance(summary, dict) else {}
 
 
 def _board(summary: dict[str, Any]) -> dict[str, int] | None:

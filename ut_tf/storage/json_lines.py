@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ut_tf.notices import warn
-from ut_tf.storage.files import MOST_JSON_BYTES, open_regular
+from ut_tf.storage.files import MOST_JSON_BYTES, open_regular, read_bounded
 
 _BEYOND_STEPS = 10**18
 _SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\s*\Z')
@@ -73,6 +73,14 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
+
+
+def read_object_of(path: Path) -> dict[str, Any]:
+    """The JSON object that a file holds; empty where there is none that can be read."""
+    try:
+        return read_object(read_bounded(path)) or {}
+    except OSError:
+        return {}
 
 
 class DoubledKeyError(ValueError):

@@ -6,14 +6,13 @@
     check_selected(folder, evaluation)
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
 from ut_tf.run_config import read_values
-from ut_tf.storage.files import read_bounded
+from ut_tf.storage.json_lines import read_object_of
 from ut_tf.storage.layout import (
     BEST_FILE,
     CHECKPOINTS_FOLDER,
@@ -52,7 +51,7 @@ def _check_finished_before_processes(folder: Path, step: int) -> None:
     """The same of a run of ut_tf 0.4, which did not note how it ended."""
     training = _training(folder)
     patience = int(training.get("early_stopping_patience", 0))
-    state = _json(folder / CHECKPOINTS_FOLDER / checkpoint_name(step) / STATE_FILE)
+    state = read_object_of(folder / CHECKPOINTS_FOLDER / checkpoint_name(step) / STATE_FILE)
     if step < int(training["train_steps"]) and not (
         patience and int(state.get("bad_evaluations", 0)) >= patience
     ):
@@ -73,18 +72,10 @@ def _training(folder: Path) -> dict[str, Any]:
 
 def check_selected(folder: Path, evaluation: Record) -> None:
     """Raises UserError where validation did not choose the checkpoint that was evaluated."""
-    best = _json(folder / CHECKPOINTS_FOLDER / BEST_FILE).get("step")
+    best = read_object_of(folder / CHECKPOINTS_FOLDER / BEST_FILE).get("step")
     if evaluation.selection is None or evaluation.step != best:
         chosen = "none" if best is None else f"that of step {best}"
         raise UserError(
             f"{folder}: the checkpoint of step {evaluation.step} was not chosen by validation"
             f" (which chose {chosen}): evaluate the best one with ut-eval."
         )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(read_bounded(path))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}

@@ -42,7 +42,8 @@ from ut_tf.data.text.subwords import (
 )
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import report
-from ut_tf.storage.files import open_regular, read_bounded, sha256_of, write_bytes, write_text
+from ut_tf.storage.files import open_regular, sha256_of, write_bytes, write_text
+from ut_tf.storage.json_lines import read_object_of
 
 VOCAB_FILE = "subwords.model"
 FORMAT = 2
@@ -281,7 +282,7 @@ class Corpus:
         things.
         """
         wanted = {"format": FORMAT, "settings": self.settings.decisive(), "files": sources}
-        plan = _read_plan(self._plan_file)
+        plan = read_object_of(self._plan_file)
         vocabulary = sha256_of(self.vocab_file) if self.vocab_file.is_file() else None
         if (
             plan
@@ -323,7 +324,7 @@ class Corpus:
             write_bytes(self.vocab_file, model)
             # The shards that follow are of this vocabulary: another one in its place is found out
             # by it.
-            plan = {**_read_plan(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
+            plan = {**read_object_of(self._plan_file), "vocab_sha256": sha256_of(self.vocab_file)}
             write_text(self._plan_file, json.dumps(plan, indent=2) + "\n")
         return read_subwords(self.vocab_file)
 
@@ -363,15 +364,6 @@ class Corpus:
         smaller = smaller_vocabulary(name, kind, subwords.size, wanted)
         if smaller and not self.settings.vocab_file:
             yield smaller
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    """The plan of a preparation that was stopped; nothing where there is none that can be read."""
-    try:
-        plan = json.loads(read_bounded(path))
-    except (OSError, ValueError):
-        return {}
-    return plan if isinstance(plan, dict) else {}
 
 
 def _sample(pairs: Iterable[Pair], total: int) -> Iterable[Pair]:

@@ -34,7 +34,9 @@ from ut_tf.layers.recurrence_details import (
 
 
 def prepend(tensor: Any, size: int, value: float, axis: int) -> Any:
-    """The tensor with `size` entries of `value` before its own, along `axis`."""
+    """The tensor with `size` entries of `value` before its own, along `axis`; None: None."""
+    if tensor is None:
+        return None
     return tf.pad(
         tensor,
         [[size if number == axis else 0, 0] for number in range(tensor.shape.rank)],
@@ -61,11 +63,9 @@ def prepend_positions(
 
 def prepend_identity(rotation: Rotation | None, size: int) -> Rotation | None:
     """The rotation of `size` memory vectors, which are not turned, and of the symbols behind."""
-    return (
-        None
-        if rotation is None
-        else (prepend(rotation[0], size, 1.0, 2), prepend(rotation[1], size, 0.0, 2))
-    )
+    if rotation is None:
+        return None
+    return prepend(rotation[0], size, 1.0, 2), prepend(rotation[1], size, 0.0, 2)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -229,13 +229,12 @@ class MemoryStack(Composite):
         training: bool = False,
     ) -> tuple[Any, RecurrenceDetails]:
         size, observer = self.memory.size(training), given.observer
-        signal = given.position_signal
         memory = self.memory(tf.shape(inputs)[0], training=training, puzzles=given.puzzles)
         states, details = self.stack(
             tf.concat([memory, tf.cast(inputs, self.compute_dtype)], 1),
             given=given.replace(
                 symbol_mask=prepend(given.symbol_mask, size, 1.0, 1),
-                position_signal=None if signal is None else prepend(signal, size, 0.0, 1),
+                position_signal=prepend(given.position_signal, size, 0.0, 1),
                 context=self._with_memory(given.block_context(), size, tf.shape(inputs)[1]),
                 observer=None if observer is None else self._of_symbols(observer, size),
             ),
@@ -314,25 +313,15 @@ class MemoryStack(Composite):
     def _with_memory(self, context: BlockContext, size: int, length: Any) -> BlockContext:
         s = context
         return s._replace(
-            bias=(
-                causal_bias(size + length)
-                if self.causal
-                else None
-                if s.bias is None
-                else prepend(s.bias, size, 0.0, 3)
-            ),
-            keep=None if s.keep is None else prepend(s.keep, size, 1.0, 1),
+            bias=causal_bias(size + length) if self.causal else prepend(s.bias, size, 0.0, 3),
+            keep=prepend(s.keep, size, 1.0, 1),
             rotation=(
                 prepend_positions(s.rotation, size, self.rotary_base)
                 if self.memory_positions
                 else prepend_identity(s.rotation, size)
             ),
             # In an encoder the scale is the same for all queries.
-            logit_scale=(
-                prepend(s.logit_scale, size, 1.0, 2)
-                if self.causal and s.logit_scale is not None
-                else s.logit_scale
-            ),
+            logit_scale=prepend(s.logit_scale, size, 1.0, 2) if self.causal else s.logit_scale,
         )
 
 
@@ -411,7 +400,7 @@ class BottleneckStack(Composite):
         symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
         memory = self.memory(tf.shape(inputs)[0], training=training)
         rotation = prepend_identity(s.rotation, size)
-        bias = None if s.bias is None else prepend(s.bias, size, 0.0, 3)
+        bias = prepend(s.bias, size, 0.0, 3)
         writing = BlockContext(memory_bias=bias, memory_scale=s.logit_scale)
         reading = BlockContext(keep=s.keep, memory_rotation=s.rotation)
         records = []

@@ -19,6 +19,9 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
+Logits = Callable[[], Any]
+"""Makes float32 [..., vocab_size] of what each position would answer now."""
+
 
 class ExitRule:
     """Base class of the exit rules.
@@ -53,9 +56,7 @@ class ExitRule:
         """
         raise NotImplementedError
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         """Returns the positions that exit after a step.
 
         Args:
@@ -108,9 +109,7 @@ class AfterSteps(ExitRule):
         before = tf.shape(states)[1] - tf.shape(self.steps)[1]
         return tf.pad(self.steps, [[0, 0], [before, 0]], constant_values=tf.int32.max)
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         return step + 1 >= carried, carried
 
 
@@ -123,9 +122,7 @@ class StateDifference(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return states
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         return _size(_change(states, carried)) < self.threshold * _size(states), states
 
 
@@ -144,9 +141,7 @@ class Acceleration(ExitRule):
             tf.zeros_like(states[..., 0], tf.bool),
         )
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         previous, earlier_change, was_small = carried
         change = _change(states, previous)
         small = _size(change - earlier_change) < self.threshold * _size(states)
@@ -167,9 +162,7 @@ class Entropy(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.float32)
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         scores = tf.nn.log_softmax(logits())
         entropy = -tf.reduce_sum(tf.exp(scores) * scores, -1)
         return tf.logical_and(tf.abs(entropy - carried) < self.threshold, step > 0), entropy
@@ -188,9 +181,7 @@ class Confidence(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.bool)
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         likely = tf.math.top_k(tf.nn.softmax(logits()), 2).values
         return 1.0 - (likely[..., 0] - likely[..., 1]) < self.threshold, carried
 
@@ -207,9 +198,7 @@ class Divergence(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., :1], tf.float32) + tf.zeros([vocab_size])
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         scores = tf.nn.log_softmax(logits())
         divergence = tf.reduce_sum(tf.exp(scores) * (scores - carried), -1)
         # Rounding may put it below 0.
@@ -230,9 +219,7 @@ class StableArgmax(ExitRule):
         zeros = tf.zeros_like(states[..., 0], tf.int32)
         return zeros - 1, zeros
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         previous, count = carried
         best = tf.argmax(logits(), -1, output_type=tf.int32)
         count = tf.where(best == previous, count, 0) + 1
@@ -251,9 +238,7 @@ class Cosine(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return states
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         product = tf.cast(states, tf.float32) * tf.cast(carried, tf.float32)
         similarity = tf.math.divide_no_nan(
             tf.reduce_sum(product, -1), _size(states) * _size(carried)
@@ -275,9 +260,7 @@ class ReverseDivergence(ExitRule):
         uniform = tf.fill([vocab_size], -math.log(vocab_size))
         return tf.zeros_like(states[..., :1], tf.float32) + uniform
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         scores = self.scores(logits())
         divergence = tf.reduce_sum(tf.exp(carried) * (carried - scores), -1)
         return tf.maximum(divergence, 0.0) < self.threshold, scores
@@ -308,9 +291,7 @@ class EqualArgmax(StableArgmax):
     `threshold` times in a row: one step later than ``argmax_stable``.
     """
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         _, (best, count) = super().check(step, states, carried, logits)
         return tf.cast(count - 1, tf.float32) >= self.threshold, (best, count)
 
@@ -327,8 +308,6 @@ class QHalts(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.bool)
 
-    def check(
-        self, step: Any, states: Any, carried: Any, logits: Callable[[], Any]
-    ) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         halts = tf.sigmoid(-logits()[:, :1]) < self.threshold
         return tf.logical_or(halts, tf.zeros_like(carried)), carried
