@@ -102,7 +102,7 @@ def check(run: Run) -> None:
     for name, choices in choices_of.items():
         if values[name] not in choices:
             expected = " or ".join(map(str, choices))
-            raise UserError(f"--peers: {name}={values[name]}: the peers have {expected} alone.")
+            raise UserError(f"--peers: {name}={values[name]}: expected {expected}, as in the peers.")
 
 
 def network_of(run: Run) -> dict[str, Any]:
