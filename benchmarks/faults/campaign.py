@@ -64,14 +64,10 @@ def run_script(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]]
     """Runs a script: its status, its counts and its seconds."""
     began = time.monotonic()
     line = [sys.executable, str(FOLDER / script), "--json", *flags]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            output, _ = process.communicate(timeout=_MOST_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
-    rows = [json.loads(text) for text in output.splitlines() if text.startswith('{"fault"')]
-    return process.returncode, rows, time.monotonic() - began
+    limited = ["timeout", "--signal=KILL", str(_MOST_SECONDS), *line]
+    done = subprocess.run(limited, stdout=subprocess.PIPE, text=True)
+    rows = [json.loads(text) for text in done.stdout.splitlines() if text.startswith('{"fault"')]
+    return done.returncode, rows, time.monotonic() - began
 
 
 def describe(seed: int, minutes: float) -> str:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import tiny
 from frame import Call, Counts, Outcome, Plan, call_command, of_command, run
+from kills import files_in
 
 _LONGEST = 120.0
 # Where times, processes, and names that a folder has of its own are written.
@@ -114,7 +115,7 @@ def write_limited(
     if (call := writer.call(place)).status != 0:
         raise RuntimeError(f"{name}: {call.errors}")
     expected = result(writer, place)
-    largest = max(path.stat().st_size for path in files(place))
+    largest = max(path.stat().st_size for path in files_in(place).values())
     size = 0
     while size == 0 or time.monotonic() < deadline:
         begin(writer, source, place)
@@ -163,18 +164,13 @@ def find_half_written(place: Path) -> list[str]:
     return [fault for fault in faults if fault is not None]
 
 
-def files(folder: Path) -> list[Path]:
-    """All files below a folder."""
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
 def result(writer: Writer, folder: Path) -> dict[str, str]:
     """The names of all files that a whole call has written, with digests of those to compare."""
     compared = set(folder.glob(writer.compared))
     return {
-        str(path.relative_to(folder)): digest(path) if path in compared else ""
-        for path in files(folder)
-        if "tensorboard" not in path.parts and path.name not in _OWN
+        name: digest(path) if path in compared else ""
+        for name, path in files_in(folder).items()
+        if path.name not in _OWN
     }
 
 

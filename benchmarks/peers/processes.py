@@ -9,6 +9,7 @@
 A peer's process waits while others are measured.
 """
 
+import dataclasses
 import importlib.util
 import json
 import subprocess
@@ -17,6 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from peers.shared import Network
 
 from ut_tf.errors import UserError
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
@@ -45,19 +48,7 @@ PEERS = {
     "jax": Program("jax_universal_transformer.py", ("jax", "optax")),
     "jax_bfloat16": Program("jax_universal_transformer.py", ("jax", "optax"), "mixed_bfloat16"),
 }
-READ_FIELDS = (
-    "hidden_size",
-    "filter_size",
-    "num_heads",
-    "num_steps",
-    "norm",
-    "norm_epsilon",
-    "dropout",
-    "attention_dropout",
-    "relu_dropout",
-    "position",
-    "step_encoding",
-)
+READ_FIELDS = tuple(field.name for field in dataclasses.fields(Network))
 # What the peers have not; a network must have the defaults here.
 PLAIN_FIELDS = (
     *("halting", "steps_per_position", "recurrence", "recurrence_layers", "recurrent_layer"),
@@ -102,7 +93,7 @@ def check(run: Run) -> None:
     for name, choices in choices_of.items():
         if values[name] not in choices:
             expected = " or ".join(map(str, choices))
-            raise UserError(f"--peers: {name}={values[name]}: expected {expected}, as in the peers.")
+            raise UserError(f"--peers: {name}={values[name]}: the peers expect {expected}.")
 
 
 def network_of(run: Run) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Example::
     ────┼────  ...
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -66,16 +67,12 @@ def _verdict(text: str, right: str) -> str:
 
 def _answers(part: Mapping[str, Any], cells: Sequence[int]) -> list[tuple[str, list[str]]]:
     """The boards that the model would answer with, each with the steps after which it would."""
-    boards: list[tuple[list[int], list[str]]] = []
-    for step, predictions in enumerate(part["predictions"] or [], start=1):
-        if len(predictions) != len(part["positions"]):
-            return []
-        texts = [predictions[cell][0]["text"] if predictions[cell] else _BLANK for cell in cells]
-        if boards and boards[-1][1] == texts:
-            boards[-1][0].append(step)
-        else:
-            boards.append(([step], texts))
-    return [(ranges(steps), texts) for steps, texts in boards]
+    every = part["predictions"] or []
+    if any(len(predictions) != len(part["positions"]) for predictions in every):
+        return []
+    boards = [[each[cell][0]["text"] if each[cell] else _BLANK for cell in cells] for each in every]
+    alike = itertools.groupby(enumerate(boards, 1), lambda numbered: numbered[1])
+    return [(ranges([step for step, _ in group]), texts) for texts, group in alike]
 
 
 def _block(

@@ -37,6 +37,8 @@ from ut_tf.storage.processes import training_minutes
 _WITHOUT_EFFECT = {"n_best", "return_beams", "write_beam_scores"}
 """Options of the search that add to what ut-decoder writes."""
 
+Sets = list[EvaluationSet]
+
 
 @checked_types
 def evaluate(
@@ -117,9 +119,7 @@ def measure_checkpoint(
     )
 
 
-def _asks_for_rouge(
-    metrics: str, run: Run, problem: Problem, sets: Sequence[EvaluationSet]
-) -> bool:
+def _asks_for_rouge(metrics: str, run: Run, problem: Problem, sets: Sets) -> bool:
     """Whether ROUGE is among the metrics of texts that were asked for."""
     names = {name.strip() for name in metrics.split(",") if name.strip()}
     if not names:
@@ -154,9 +154,7 @@ def about_checkpoint(
     }
 
 
-def chosen_sets(
-    run: Run, problem: Problem, lengths: tuple[int, ...], split: str | None
-) -> list[EvaluationSet]:
+def chosen_sets(run: Run, problem: Problem, lengths: tuple[int, ...], split: str | None) -> Sets:
     """The problem's evaluation sets; arguments and errors as of ``measure_checkpoint``.
 
     Lengths without examples are left out, with a warning, as long as one is left.
@@ -168,9 +166,7 @@ def chosen_sets(
     return _with_examples(run, problem, sets)
 
 
-def _of_split(
-    run: Run, problem: Problem, sets: list[EvaluationSet], split: str
-) -> list[EvaluationSet]:
+def _of_split(run: Run, problem: Problem, sets: Sets, split: str) -> Sets:
     """The sets with another split."""
     if split not in problem.splits:
         raise UserError(
@@ -190,13 +186,13 @@ def _of_split(
     return sets
 
 
-def _with_examples(run: Run, problem: Problem, sets: list[EvaluationSet]) -> list[EvaluationSet]:
+def _with_examples(run: Run, problem: Problem, sets: Sets) -> Sets:
     """The sets without those of a length of which their split has no examples.
 
     Raises:
       EmptySplitError: it has none of any.
     """
-    found: list[EvaluationSet] = []
+    found: Sets = []
     errors: dict[int, EmptySplitError] = {}
     for evaluation_set in sets:
         length = evaluation_set.length
@@ -221,9 +217,7 @@ def _warn_of_left_out(problem: str, split: str, lengths: tuple[int, ...]) -> Non
     )
 
 
-def decoded_with(
-    run: Run, sets: list[EvaluationSet], decode: str
-) -> tuple[list[EvaluationSet], str]:
+def decoded_with(run: Run, sets: Sets, decode: str) -> tuple[Sets, str]:
     """The sets with some options of their search replaced, and those that differ now,
     "name=value,name=value" in alphabetical order; errors as of ``measure_checkpoint``.
     """

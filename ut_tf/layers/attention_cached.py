@@ -15,7 +15,7 @@ import tensorflow as tf
 from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.attention_weights import attention_weights
 from ut_tf.layers.coordinates import rotate
-from ut_tf.layers.key_value_cache import CachePosition, empty_entries, read, write
+from ut_tf.layers.key_value_cache import Cache, CachePosition, Weights, empty_entries, read, write
 from ut_tf.layers.linear import Linear, affine
 
 
@@ -57,8 +57,8 @@ class CachedAttention:
     def append(
         self,
         x: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
+        weights: Weights,
+        cache: Cache,
         cache_position: CachePosition,
         rotation: tuple[Any, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
@@ -83,7 +83,7 @@ class CachedAttention:
             "values": write(cache["values"], values, cache_position),
         }
 
-    def cache_bias(self, cache_position: CachePosition, weights: dict[str, Any]) -> Any:
+    def cache_bias(self, cache_position: CachePosition, weights: Weights) -> Any:
         """Returns the bias of the logits of ``attend_cached``, the relative bias included: [batch,
         1 or num_heads, beam_size, slots].
         """
@@ -97,8 +97,8 @@ class CachedAttention:
     def attend_cached(
         self,
         queries: Any,
-        weights: dict[str, Any],
-        cache: dict[str, Any],
+        weights: Weights,
+        cache: Cache,
         cache_position: CachePosition,
         bias: Any,
         logit_scale: Any = None,
@@ -122,7 +122,7 @@ class CachedAttention:
     def attend_memory_cached(
         self,
         x: Any,
-        weights: dict[str, Any],
+        weights: Weights,
         memory: dict[str, Any],
         beam_size: int,
         rotation: tuple[Any, Any] | None = None,
@@ -166,9 +166,7 @@ class CachedAttention:
         """Returns the keys, under qk_norm through their norm."""
         return self.key_norm(keys) if self.qk_norm else keys
 
-    def _project_rows(
-        self, x: Any, weights: dict[str, Any], count: int, beam_size: int
-    ) -> list[Any]:
+    def _project_rows(self, x: Any, weights: Weights, count: int, beam_size: int) -> list[Any]:
         """Returns `count` of [batch, num_heads, beam_size, head_size]."""
         heads = tf.reshape(
             affine(x, weights["projection"]),
@@ -183,7 +181,7 @@ class CachedAttention:
         values: Any,
         bias: Any,
         logit_scale: Any,
-        weights: dict[str, Any],
+        weights: Weights,
         active: ActivePositions | None = None,
     ) -> Any:
         attention = attention_weights(queries, keys, bias, logit_scale)

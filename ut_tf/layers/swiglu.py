@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.key_value_cache import Cache, Weights
 from ut_tf.layers.linear import Linear, affine, flatten, unflatten
 from ut_tf.layers.transition import TwoMaps
 
@@ -46,9 +47,7 @@ class SwiGLU(TwoMaps):
         scale = self.dropout.scale(training)
         return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
 
-    def step(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
+    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(_gated(affine(x, weights["inner"])), weights["outer"]), cache
 

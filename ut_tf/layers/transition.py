@@ -14,6 +14,7 @@ import tensorflow as tf
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.custom_gradient import custom_gradient
 from ut_tf.layers.dropout import Dropout
+from ut_tf.layers.key_value_cache import Cache, Weights
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
 
@@ -44,9 +45,7 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         """The weights for ``step``, read, joined and cast once."""
         return {}
 
-    def step(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
+    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
         """Returns (the transition of the newest position [rows, hidden_size], the new cache)."""
         return self(x[:, None])[:, 0], cache
 
@@ -112,9 +111,7 @@ class Transition(TwoMaps):
             x,
         )
 
-    def step(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
+    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
 
@@ -270,9 +267,7 @@ class SeparableConvTransition(TwoMaps):
         hidden = self.dropout(tf.nn.relu(self.inner(without_padding(x, keep))), training=training)
         return self.outer(without_padding(hidden, keep), output_scale=output_scale)
 
-    def step(
-        self, x: Any, weights: dict[str, Any], cache: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
+    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
         """Returns (the transition of the newest position [batch * beam_size, hidden_size], the
         cache).
         """

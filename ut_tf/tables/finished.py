@@ -7,7 +7,6 @@
 """
 
 from pathlib import Path
-from typing import Any
 
 from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record
@@ -49,7 +48,10 @@ def check_finished(folder: Path) -> None:
 
 def _check_finished_before_processes(folder: Path, step: int) -> None:
     """The same of a run of ut_tf 0.4, which did not note how it ended."""
-    training = _training(folder)
+    values = read_values(folder)
+    if values is None:
+        raise UserError(f"{folder} holds no run: name a folder that ut-trainer wrote.")
+    training = values["hparams"]["training"]
     patience = int(training.get("early_stopping_patience", 0))
     state = read_object_of(folder / CHECKPOINTS_FOLDER / checkpoint_name(step) / STATE_FILE)
     if step < int(training["train_steps"]) and not (
@@ -60,14 +62,6 @@ def _check_finished_before_processes(folder: Path, step: int) -> None:
             f" {training['train_steps']}; train it to its end with the same command, or with the"
             " `train_steps` that it has reached."
         )
-
-
-def _training(folder: Path) -> dict[str, Any]:
-    values = read_values(folder)
-    if values is None:
-        raise UserError(f"{folder} holds no run: name a folder that ut-trainer wrote.")
-    training: dict[str, Any] = values["hparams"]["training"]
-    return training
 
 
 def check_selected(folder: Path, evaluation: Record) -> None:

@@ -1,6 +1,7 @@
 """Update reports kept on the device until a hook reads them."""
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 from ut_tf.errors import UserError
@@ -13,6 +14,7 @@ from ut_tf.training.step_report import StepReport
 _SMALLEST_LOSS_SCALE = 2.0**-14
 
 
+@dataclass
 class PendingReports:
     """Reports on the device, read together.
 
@@ -24,20 +26,12 @@ class PendingReports:
       speedometer: counts their tokens.
     """
 
-    def __init__(
-        self,
-        step: TrainingStep,
-        state: TrainingState,
-        scaled: bool,
-        store: CheckpointStore,
-        speedometer: Speedometer,
-    ) -> None:
-        self._step = step
-        self._state = state
-        self._scaled = scaled
-        self._store = store
-        self._speedometer = speedometer
-        self._pending: list[Any] = []
+    step: TrainingStep
+    state: TrainingState
+    scaled: bool
+    store: CheckpointStore
+    speedometer: Speedometer
+    _pending: list[Any] = field(default_factory=list, init=False)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -52,27 +46,25 @@ class PendingReports:
         Raises:
           UserError: the loss or the gradient of an update was not finite; names the first.
         """
-        first = self._state.step - len(self._pending) + 1
-        reports = self._step.read(self._pending)
+        first = self.state.step - len(self._pending) + 1
+        reports = self.step.read(self._pending)
         self._pending = []
         for number, report in enumerate(reports, first):
             self._check(number, report)
-            self._state.window.add(report)
-            self._state.curriculum.add(report.right, report.judged)
-            self._speedometer.count(report.tokens)
+            self.state.window.add(report)
+            self.state.curriculum.add(report.right, report.judged)
+            self.speedometer.count(report.tokens)
 
     def _check(self, step: int, report: StepReport) -> None:
-        finite = math.isfinite(report.loss) and (
-            self._scaled or math.isfinite(report.gradient_norm)
-        )
-        if finite and (not self._scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
+        finite = math.isfinite(report.loss) and (self.scaled or math.isfinite(report.gradient_norm))
+        if finite and (not self.scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
             return
         fault = (
             "the gradient is not finite"
             if math.isfinite(report.loss)
             else f"the loss is {report.loss}"
         )
-        kept = self._store.steps()
+        kept = self.store.steps()
         way_back = (
             f"the last checkpoint, of step {kept[-1]}, is from before"
             if kept

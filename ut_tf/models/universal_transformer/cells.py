@@ -136,6 +136,13 @@ class BasicCell(CellOf04, keras.layers.Layer):  # type: ignore[misc]
         return new_state, new_memory
 
 
+def _make_gates(cell: Any, gates: dict[str, float], hidden_size: int, kernel_init: str) -> None:
+    """Gives a cell the affine maps of its gates, by their names and with their initial biases."""
+    for name, bias in gates.items():
+        options = {"name": f"{name}_gate", "dtype": cell.dtype_policy}
+        setattr(cell, f"{name}_gate", Linear(hidden_size, True, kernel_init, bias, **options))
+
+
 @keras.saving.register_keras_serializable("ut_tf")
 class HighwayCell(BasicCell):
     """The highway recurrence (gates of arXiv 1505.00387, over depth): s' = s·c + T·g with a gate
@@ -164,24 +171,9 @@ class HighwayCell(BasicCell):
         self.couple_carry_transform_gates = couple_carry_transform_gates
         policy = self.dtype_policy
         for name in _GATE_INPUTS:
-            setattr(
-                self,
-                f"{name}_norm",
-                LayerNorm(norm_epsilon, name=f"{name}_norm", dtype=policy),
-            )
-        for name, bias in self.gates.items():
-            setattr(
-                self,
-                f"{name}_gate",
-                Linear(
-                    hidden_size,
-                    True,
-                    kernel_init,
-                    bias,
-                    name=f"{name}_gate",
-                    dtype=policy,
-                ),
-            )
+            norm = LayerNorm(norm_epsilon, name=f"{name}_norm", dtype=policy)
+            setattr(self, f"{name}_norm", norm)
+        _make_gates(self, self.gates, hidden_size, kernel_init)
 
     @property
     def gates(self) -> dict[str, float]:
@@ -201,16 +193,10 @@ class HighwayCell(BasicCell):
             getattr(self, f"{name}_gate").build((None, None, len(_GATE_INPUTS) * width))
 
     def call(self, block_output: Any, state: Any, memory: Any, inputs: Any) -> tuple[Any, Any]:
-        joined = tf.concat(
-            [norm(x) for norm, x in zip(self._norms(), (state, block_output, inputs), strict=True)],
-            -1,
-        )
-        return (
-            self._mixed(
-                block_output, state, inputs, lambda name: getattr(self, f"{name}_gate")(joined)
-            ),
-            memory,
-        )
+        parts = zip(self._norms(), (state, block_output, inputs), strict=True)
+        joined = tf.concat([norm(x) for norm, x in parts], -1)
+        logits = {name: getattr(self, f"{name}_gate")(joined) for name in self.gates}
+        return self._mixed(block_output, state, inputs, logits), memory
 
     def prepare(self) -> dict[str, Any]:
         norms = {
@@ -230,10 +216,8 @@ class HighwayCell(BasicCell):
     ) -> tuple[Any, Any]:
         parts = zip(_GATE_INPUTS, self._norms(), (state, block_output, inputs), strict=True)
         joined = tf.concat([norm.step(x, weights[f"{name}_norm"]) for name, norm, x in parts], -1)
-        return (
-            self._mixed(block_output, state, inputs, lambda name: affine(joined, weights[name])),
-            memory,
-        )
+        logits = {name: affine(joined, weights[name]) for name in self.gates}
+        return self._mixed(block_output, state, inputs, logits), memory
 
     def carried(self, state: Any, inputs: Any) -> Any:
         """The input that is carried past the block: here the state."""
@@ -242,12 +226,10 @@ class HighwayCell(BasicCell):
     def _norms(self) -> list[LayerNorm]:
         return [getattr(self, f"{name}_norm") for name in _GATE_INPUTS]
 
-    def _mixed(
-        self, block_output: Any, state: Any, inputs: Any, logits: Callable[[str], Any]
-    ) -> Any:
+    def _mixed(self, block_output: Any, state: Any, inputs: Any, logits: dict[str, Any]) -> Any:
         """The new state, given the gates' logits by their names."""
-        transform = tf.sigmoid(logits("transform"))
-        carry = tf.sigmoid(logits("carry")) if "carry" in self.gates else 1.0 - transform
+        transform = tf.sigmoid(logits["transform"])
+        carry = tf.sigmoid(logits["carry"]) if "carry" in logits else 1.0 - transform
         return (
             tf.cast(self.carried(state, inputs), transform.dtype) * carry
             + tf.cast(block_output, transform.dtype) * transform
@@ -346,16 +328,7 @@ class _GatedCell(BasicCell):
         policy = self.dtype_policy
         self.before_norm = LayerNorm(norm_epsilon, name="before_norm", dtype=policy)
         self.after_norm = LayerNorm(norm_epsilon, name="after_norm", dtype=policy)
-        for name, bias in self.gates.items():
-            linear = Linear(
-                hidden_size,
-                True,
-                kernel_init,
-                bias_init=bias,
-                name=f"{name}_gate",
-                dtype=policy,
-            )
-            setattr(self, f"{name}_gate", linear)
+        _make_gates(self, self.gates, hidden_size, kernel_init)
 
     def build(self, input_shape: Any) -> None:
         width = input_shape[-1]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine, Speedometer, format_duration
@@ -13,6 +14,7 @@ _TRUSTED_SECONDS = 10.0
 _DAY_SECONDS = 86_400.0
 
 
+@dataclass
 class FirstMinute(Hook):
     """Shows the time of an update and the time that is left: after the second update, and then by
     the clock until the first regular line.
@@ -29,49 +31,41 @@ class FirstMinute(Hook):
       clock: gives the time in seconds.
     """
 
-    def __init__(
-        self,
-        first: int,
-        regular: Schedule,
-        progress: ProgressLine,
-        speedometer: Speedometer,
-        by_clock: bool,
-        advice: Callable[[str], str],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._first = first
-        self._regular = regular
-        self._progress = progress
-        self._speedometer = speedometer
-        self._by_clock = by_clock
-        self._advice = advice
-        self._clock = clock
-        self._told = clock()
+    first: int
+    regular: Schedule
+    progress: ProgressLine
+    speedometer: Speedometer
+    by_clock: bool
+    advice: Callable[[str], str]
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._told = self.clock()
         self._advised = self._over = False
 
     def due(self, state: TrainingState) -> bool:
-        if self._over or state.step <= self._first:
+        if self._over or state.step <= self.first:
             return False
-        if self._regular(state.step):
+        if self.regular(state.step):
             self._over = True
             return False
-        waited = self._by_clock and self._clock() - self._told >= _PAUSE_SECONDS
-        return state.step == self._first + 1 or waited
+        waited = self.by_clock and self.clock() - self._told >= _PAUSE_SECONDS
+        return state.step == self.first + 1 or waited
 
     def after_update(self, state: TrainingState) -> None:
-        self._told = self._clock()
-        updates = state.step - self._first
-        elapsed, left = self._progress.elapsed, self._progress.seconds_left(state.step)
+        self._told = self.clock()
+        updates = state.step - self.first
+        elapsed, left = self.progress.elapsed, self.progress.seconds_left(state.step)
         if updates == 1:
-            self._progress.say(
+            self.progress.say(
                 f"step {state.step} took {elapsed:.3g} s: about {format_duration(left)} for the"
                 " updates that are left"
             )
         else:
             window = state.window
             loss = window.loss / max(window.steps, 1)
-            speed = self._speedometer.per_second
-            self._progress.show(state.step, loss, window.learning_rate, speed, window.ponder_time)
+            speed = self.speedometer.per_second
+            self.progress.show(state.step, loss, window.learning_rate, speed, window.ponder_time)
         if left > _DAY_SECONDS and elapsed >= _TRUSTED_SECONDS and not self._advised:
             self._advised = True
-            self._progress.say(self._advice(format_duration(left)))
+            self.progress.say(self.advice(format_duration(left)))

@@ -1,5 +1,7 @@
 """Log points: the progress line, metrics.jsonl and TensorBoard."""
 
+from dataclasses import dataclass
+
 from ut_tf.training.curriculum import Curriculum
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.logs import RunLog
@@ -7,6 +9,7 @@ from ut_tf.training.progress import ProgressLine, Speedometer
 from ut_tf.training.state_values import TrainingState, Window
 
 
+@dataclass
 class Logging(Hook):
     """Logs the means since the last log point, and begins to count again.
 
@@ -18,34 +21,26 @@ class Logging(Hook):
       curriculum: whose longest examples are logged, if any.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        log: RunLog | None,
-        progress: ProgressLine,
-        speedometer: Speedometer,
-        curriculum: Curriculum | None,
-    ) -> None:
-        self._schedule = schedule
-        self._log = log
-        self._progress = progress
-        self._speedometer = speedometer
-        self._curriculum = curriculum
+    schedule: Schedule
+    log: RunLog | None
+    progress: ProgressLine
+    speedometer: Speedometer
+    curriculum: Curriculum | None
 
     def due(self, state: TrainingState) -> bool:
-        return self._schedule(state.step)
+        return self.schedule(state.step)
 
     def after_update(self, state: TrainingState) -> None:
-        window, speed = state.window, self._speedometer.per_second
-        if self._log is not None and window.steps:
+        window, speed = state.window, self.speedometer.per_second
+        if self.log is not None and window.steps:
             values = window.values()
-            if self._curriculum is not None:
-                values["curriculum_length"] = float(self._curriculum.longest)
+            if self.curriculum is not None:
+                values["curriculum_length"] = float(self.curriculum.longest)
             if speed:
                 values["tokens_per_second"] = speed
             by_step = window.losses_by_step()
-            self._log.train(state.step, values, window.histogram, by_step)
+            self.log.train(state.step, values, window.histogram, by_step)
             rate, ponder_time = window.learning_rate, window.ponder_time
-            self._progress.show(state.step, values["loss"], rate, speed, ponder_time, by_step)
+            self.progress.show(state.step, values["loss"], rate, speed, ponder_time, by_step)
         state.window = Window()
-        self._speedometer.start()
+        self.speedometer.start()

@@ -1,5 +1,7 @@
 """The bias trap: halting that stands at one number of steps and learns no other."""
 
+from dataclasses import dataclass
+
 from ut_tf.training.hooks.hook import Hook, Schedule
 from ut_tf.training.progress import ProgressLine
 from ut_tf.training.state_values import TrainingState
@@ -9,6 +11,7 @@ _FEW_STEPS = 2
 _TOLERANCE = 0.05
 
 
+@dataclass
 class PonderWatch(Hook):
     """Warns, once, where the mean ponder time has stood at 2 or below, or at its maximum, for many
     updates.
@@ -22,43 +25,39 @@ class PonderWatch(Hook):
       patience: updates after which it is said.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        remedies: tuple[str, str],
-        max_steps: int,
-        progress: ProgressLine,
-        patience: int,
-    ) -> None:
-        self._schedule = schedule
-        self._remedies = dict(zip(("few", "most"), remedies, strict=True))
-        self._max_steps = max_steps
-        self._progress = progress
-        self._patience = patience
+    schedule: Schedule
+    remedies: tuple[str, str]
+    max_steps: int
+    progress: ProgressLine
+    patience: int
+
+    def __post_init__(self) -> None:
         self._updates = {"few": 0, "most": 0}
         self._warned = False
 
     def due(self, state: TrainingState) -> bool:
-        return not self._warned and self._schedule(state.step)
+        return not self._warned and self.schedule(state.step)
 
     def after_update(self, state: TrainingState) -> None:
         time, updates = state.window.ponder_time, state.window.steps
         if time is None:
             return
         stands = {
-            "few": time < _FEW_STEPS + _TOLERANCE < self._max_steps,
-            "most": time > self._max_steps - _TOLERANCE and self._max_steps > 1,
+            "few": time < _FEW_STEPS + _TOLERANCE < self.max_steps,
+            "most": time > self.max_steps - _TOLERANCE and self.max_steps > 1,
         }
         for place, holds in stands.items():
             self._updates[place] = self._updates[place] + updates if holds else 0
-            if self._updates[place] >= self._patience:
+            if self._updates[place] >= self.patience:
                 self._warn(place, time)
 
     def _warn(self, place: str, time: float) -> None:
         self._warned = True
-        where = "" if place == "few" else ", its maximum,"
-        self._progress.say(
+        where, remedy = "", self.remedies[0]
+        if place == "most":
+            where, remedy = ", its maximum,", self.remedies[1]
+        self.progress.say(
             f"warning: the mean ponder time has stood at {time:.2f}{where} for"
             f" {self._updates[place]} updates: if it should depend on the positions, begin a new"
-            f" run with {self._remedies[place]}."
+            f" run with {remedy}."
         )

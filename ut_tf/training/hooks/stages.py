@@ -1,5 +1,6 @@
 """The stages of a curriculum."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from ut_tf.training.answer_counter import AnswerCounter
@@ -10,6 +11,7 @@ from ut_tf.training.progress import ProgressLine
 from ut_tf.training.state_values import TrainingState
 
 
+@dataclass
 class Stages(Hook):
     """Goes on to a curriculum's next stage, or to its end, where the answers allow it.
 
@@ -21,33 +23,27 @@ class Stages(Hook):
       progress: the line that shows how training goes.
     """
 
-    def __init__(
-        self,
-        curriculum: Curriculum,
-        batches: TrainingBatches,
-        judge: AnswerCounter,
-        model: Any,
-        progress: ProgressLine,
-    ) -> None:
-        self._curriculum = curriculum
-        self._batches = batches
-        self._judge = judge
-        self._model = model
-        self._progress = progress
+    curriculum: Curriculum
+    batches: TrainingBatches
+    judge: AnswerCounter
+    model: Any
+    progress: ProgressLine
+
+    def __post_init__(self) -> None:
         self._configure()
 
     def due(self, state: TrainingState) -> bool:
         return state.step % CHECK_FREQUENCY == 0
 
     def after_update(self, state: TrainingState) -> None:
-        if not self._curriculum.advance():
+        if not self.curriculum.advance():
             return
         if state.curriculum.ended:
-            self._model.tie()
+            self.model.tie()
         self._configure()
-        self._batches.restart(self._curriculum.make_dataset())
-        state.position = self._batches.position
-        self._progress.say(f"step {state.step}: {self._curriculum.description}")
+        self.batches.restart(self.curriculum.make_dataset())
+        state.position = self.batches.position
+        self.progress.say(f"step {state.step}: {self.curriculum.description}")
 
     def _configure(self) -> None:
-        self._judge.configure(self._curriculum.newest_above, self._curriculum.pull)
+        self.judge.configure(self.curriculum.newest_above, self.curriculum.pull)
