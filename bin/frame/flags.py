@@ -284,11 +284,9 @@ def _wrong_value(message: str, command: str, flags: Sequence[Flag]) -> str:
 
 
 def _help_lines(flag: Flag, width: int) -> str:
-    head = (
-        f"  <{flag.name}> ..."
-        if flag.positional
-        else f"  --{'[no]' if _has_opposite(flag) else ''}{flag.name}"
-    )
+    head = f"  <{flag.name}> ..."
+    if not flag.positional:
+        head = f"  --{'[no]' if _has_opposite(flag) else ''}{flag.name}"
     default = (
         "required" if flag.required else f"default: {flag.shown_default or _default_text(flag)}"
     )

@@ -274,11 +274,9 @@ class SvaLanguageModeling(Agreement):
         known = [ids[other] for other in others if other in ids and other != verb]
         # Words are numbered by how common they are: of "am" and "are", the wrong forms of "is", the
         # more common one.
-        return (
-            Example(numbers[: dependency.place + 1], min(known), dependency.attractors)
-            if known
-            else "the verb's other form is not in the vocabulary"
-        )
+        if known:
+            return Example(numbers[: dependency.place + 1], min(known), dependency.attractors)
+        return "the verb's other form is not in the vocabulary"
 
     def table(self, split: str, side: Side, answers: Array, attractors: Array) -> EncodedExamples:
         """{"targets": int32 [batch, length]} and, except in training, {"alternative",

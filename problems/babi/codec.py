@@ -134,11 +134,9 @@ class StoryCodec(TextCodec):
         each row, strings [batch, length].
         """
         words = super().tokens(features)
-        return (
-            words
-            if self._form == "tokens"
-            else tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
-        )
+        if self._form == "tokens":
+            return words
+        return tf.strings.strip(tf.strings.reduce_join(words, axis=-1, separator=" "))
 
     def input_text(self, tokens: Sequence[str]) -> str:
         """Numbered lines in bAbI's format, the last of which is the question; of tokens, which do

@@ -276,11 +276,9 @@ def _novels(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _members(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, bytes]]:
     for member in archive:
-        content = (
-            archive.extractfile(member)
-            if is_plain_file(member) and member.name.endswith(".txt")
-            else None
-        )
+        content = None
+        if is_plain_file(member) and member.name.endswith(".txt"):
+            content = archive.extractfile(member)
         if content is not None:
             yield f"{name}:{member.name}", content.read()
     # Cut off between two members, or inside of a header, a tar file looks whole to tarfile; a whole

@@ -269,11 +269,9 @@ def _told(name: str, summary: dict[str, Any], sources: Sources) -> Iterator[str]
     )
     yield f"{name}: {summary['words']:,} words, {made}"
     for split, counts in summary["splits"].items():
-        where = (
-            (sources.train or sources.archive)
-            if split == "train"
-            else sources.plain.get(PASSAGE_FILES[split], sources.archive)
-        )
+        where = sources.train or sources.archive
+        if split != "train":
+            where = sources.plain.get(PASSAGE_FILES[split], sources.archive)
         kind = "books" if split == "train" else "passages"
         last = (
             ""

@@ -134,8 +134,6 @@ class TranslateFiles(Translation):
         validation split.
         """
         sets = super().evaluation_sets(lengths)
-        return (
-            sets
-            if self._files["test"].sources
-            else [dataclasses.replace(of_test, split="validation") for of_test in sets]
-        )
+        if self._files["test"].sources:
+            return sets
+        return [dataclasses.replace(of_test, split="validation") for of_test in sets]

@@ -237,11 +237,9 @@ class Translation(Problem):
     def _corpus(self, data_dir: Path) -> Corpus:
         decides = json.dumps([self._settings.decisive(), self.identity()], sort_keys=True)
         digest = hashlib.sha256(decides.encode()).hexdigest()[:8]
-        size = (
-            "given"
-            if self._settings.vocab_file
-            else f"{self._settings.subword_model}{self._settings.vocab_size}"
-        )
+        size = f"{self._settings.subword_model}{self._settings.vocab_size}"
+        if self._settings.vocab_file:
+            size = "given"
         return Corpus(
             data_dir / _FOLDER / f"{self._corpus_name}-{size}-{digest}",
             self._settings,

@@ -146,11 +146,9 @@ def parameters(factory: Callable[..., Any]) -> set[str]:
     while isinstance(factory, functools.partial):
         given |= {*factory.keywords}
         factory = factory.func
-    functions = (
-        [vars(base)["__init__"] for base in factory.__mro__ if "__init__" in vars(base)]
-        if isinstance(factory, type)
-        else [factory]
-    )
+    functions = [factory]
+    if isinstance(factory, type):
+        functions = [vars(base)["__init__"] for base in factory.__mro__ if "__init__" in vars(base)]
     names: set[str] = set()
     for function in functions:
         own = inspect.signature(function).parameters

@@ -209,11 +209,9 @@ def _checked(problem: str, name: str, value: Any, parameter: inspect.Parameter) 
     annotation = parameter.annotation
     if not _fits(annotation, value):
         default = parameter.default
-        example = (
-            ""
-            if default in (parameter.empty, "", None)
-            else f", such as its default {as_written(default)}"
-        )
+        example = ""
+        if default not in (parameter.empty, "", None):
+            example = f", such as its default {as_written(default)}"
         choices = [
             str(choice)
             for kind in alternatives(annotation)

@@ -94,11 +94,9 @@ class Record:
         """The key of one measurement: checkpoint, split, lengths, hyperparameters and options.
         Records with the same key replace each other.
         """
-        place = (
-            ""
-            if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal()
-            else self.checkpoint
-        )
+        place = self.checkpoint
+        if self.checkpoint in ("best", "last") or self.checkpoint.isdecimal():
+            place = ""
         return self.step, place, self.split, self.lengths, self.test_problem, self.used_with
 
     @property

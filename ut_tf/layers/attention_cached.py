@@ -39,11 +39,9 @@ class CachedAttention:
         kernel, bias = self._projection(names, self.compute_dtype)
         joined = {"kernel": kernel} if bias is None else {"kernel": kernel, "bias": bias}
         prepared = {"projection": joined, "output": self.output_transform.prepare()}
-        return (
-            prepared
-            if self.relative_table is None
-            else {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
-        )
+        if self.relative_table is None:
+            return prepared
+        return {**prepared, "relative": tf.convert_to_tensor(self.relative_table)}
 
     def empty_cache(self, batch_size: Any, capacity: Any, beam_size: int) -> dict[str, Any]:
         """The histories of keys and values before the first position."""

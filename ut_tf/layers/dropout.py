@@ -124,11 +124,9 @@ class Dropout(keras.layers.Layer):  # type: ignore[misc]
         """Returns x with its share of zeros, unscaled: the caller multiplies by ``scale``, or
         something smaller that follows.
         """
-        return (
-            _zero(x, keep_mask(tf.shape(x), self.rate, self._seed()))
-            if self._drops(training)
-            else x
-        )
+        if self._drops(training):
+            return _zero(x, keep_mask(tf.shape(x), self.rate, self._seed()))
+        return x
 
     def drop_relu(self, x: Any, training: bool) -> Any:
         """Returns ``drop`` of max(0, x), in fewer passes over memory."""

@@ -145,11 +145,9 @@ class Linear(keras.layers.Layer):  # type: ignore[misc]
         once.
         """
         weights = {"kernel": scaled(self.kernel, 1.0, self.compute_dtype)}
-        return (
-            weights
-            if self.bias is None
-            else {**weights, "bias": scaled(self.bias, 1.0, self.compute_dtype)}
-        )
+        if self.bias is None:
+            return weights
+        return {**weights, "bias": scaled(self.bias, 1.0, self.compute_dtype)}
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape[:-1], self.units)

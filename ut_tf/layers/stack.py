@@ -89,11 +89,9 @@ class LayerStack(Composite):
     def prepare(self) -> dict[str, Any]:
         """The weights for ``step``, read, joined and cast once for all positions."""
         weights: dict[str, Any] = {"blocks": [block.prepare() for block in self.blocks]}
-        return (
-            weights
-            if self.final_norm is None
-            else {**weights, "final_norm": self.final_norm.prepare()}
-        )
+        if self.final_norm is None:
+            return weights
+        return {**weights, "final_norm": self.final_norm.prepare()}
 
     def empty_caches(self, batch_size: Any, capacity: Any, beam_size: int) -> list[dict[str, Any]]:
         """The caches of ``step`` before the first position: one per layer."""

@@ -109,8 +109,6 @@ def _versions(export_dir: Path) -> set[int]:
         )
     if not os.access(there, os.W_OK | os.X_OK):
         raise UserError(f"{there} cannot be written (Permission denied): {ADVICE}.")
-    return (
-        {int(entry.name) for entry in export_dir.iterdir() if entry.name.isdecimal()}
-        if there == export_dir
-        else set()
-    )
+    if there == export_dir:
+        return {int(entry.name) for entry in export_dir.iterdir() if entry.name.isdecimal()}
+    return set()

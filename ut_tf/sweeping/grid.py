@@ -219,11 +219,9 @@ class Progress:
             or entry.trainer_flags != list(trainer_flags)
         ):
             return None
-        return (
-            "finished"
-            if entry.state == "finished" and entry.eval_flags == list(eval_flags)
-            else "trained"
-        )
+        if entry.state == "finished" and entry.eval_flags == list(eval_flags):
+            return "finished"
+        return "trained"
 
     def note(
         self,

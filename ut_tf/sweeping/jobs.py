@@ -243,13 +243,11 @@ class Jobs:
         if self.stopping and is_announcement(number):
             return
         how = (
-            "at once"
-            if self.stopping
-            else (
-                "each saves a checkpoint after its current update or evaluation; a second signal"
-                " stops them at once"
-            )
+            "each saves a checkpoint after its current update or evaluation; a second signal"
+            " stops them at once"
         )
+        if self.stopping:
+            how = "at once"
         self._asked += 1
         # Not print: the signal may have interrupted a print. There may be no terminal any more.
         with contextlib.suppress(OSError):

@@ -104,11 +104,9 @@ class Sweep:
         reached = self.progress.reached(cell, *options)
         if not (self.place(cell) / CONFIG_FILE).is_file():
             return None
-        return (
-            "trained"
-            if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file()
-            else reached
-        )
+        if reached == "finished" and not (self.place(cell) / RECORDS_FILE).is_file():
+            return "trained"
+        return reached
 
     def open_commands(self, cell: Cell) -> list[Command]:
         """The commands that a cell still needs: none of a finished one."""

@@ -131,11 +131,9 @@ class Curriculum:
     @property
     def description(self) -> str:
         """The present stage in words."""
-        return (
-            "all lengths are learned: the curriculum has ended"
-            if self.state.ended
-            else f"lengths up to {self.longest}"
-        )
+        if self.state.ended:
+            return "all lengths are learned: the curriculum has ended"
+        return f"lengths up to {self.longest}"
 
     @property
     def longest(self) -> int:
@@ -151,11 +149,9 @@ class Curriculum:
     def pull(self) -> float:
         """Weight of the penalty on relaxed parameter sets; 0 after the end, when they are one."""
         training = self._training
-        return (
-            0.0
-            if self.state.ended
-            else training.tying_pull * training.tying_pull_factor**self.state.stage
-        )
+        if self.state.ended:
+            return 0.0
+        return training.tying_pull * training.tying_pull_factor**self.state.stage
 
     def advance(self) -> bool:
         """Begins the next stage, or ends the curriculum, where the newest examples were answered

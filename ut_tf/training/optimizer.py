@@ -97,11 +97,9 @@ class Optimizer:
         Returns:
           Names -> variables or lists of them.
         """
-        scale = (
-            {"scale": self.scale, "finite_updates": self.finite_updates}
-            if self.scale is not None
-            else {}
-        )
+        scale = {}
+        if self.scale is not None:
+            scale = {"scale": self.scale, "finite_updates": self.finite_updates}
         return {
             "iterations": self.iterations,
             "first_moments": self.first_moments,

@@ -59,17 +59,13 @@ class PendingReports:
         finite = math.isfinite(report.loss) and (self.scaled or math.isfinite(report.gradient_norm))
         if finite and (not self.scaled or report.loss_scale >= _SMALLEST_LOSS_SCALE):
             return
-        fault = (
-            "the gradient is not finite"
-            if math.isfinite(report.loss)
-            else f"the loss is {report.loss}"
-        )
+        fault = f"the loss is {report.loss}"
+        if math.isfinite(report.loss):
+            fault = "the gradient is not finite"
         kept = self.store.steps()
-        way_back = (
-            f"the last checkpoint, of step {kept[-1]}, is from before"
-            if kept
-            else "there is no checkpoint yet"
-        )
+        way_back = "there is no checkpoint yet"
+        if kept:
+            way_back = f"the last checkpoint, of step {kept[-1]}, is from before"
         raise UserError(
             f"{fault} at step {step} (learning rate {report.learning_rate:.3g}), expected a finite"
             " number: lower `learning_rate`, raise `warmup_steps` or set `clip_norm`, and start"

@@ -53,11 +53,9 @@ class Window:
     def ponder_time(self) -> float | None:
         """Mean steps per position; None without dynamic halting."""
         positions = sum(self.histogram)
-        return (
-            sum(time * count for time, count in enumerate(self.histogram)) / positions
-            if positions
-            else None
-        )
+        if positions:
+            return sum(time * count for time, count in enumerate(self.histogram)) / positions
+        return None
 
     def losses_by_step(self) -> list[float | None]:
         """The mean cross entropy after each supervised step; None where no target came so far."""

@@ -12,11 +12,9 @@ def refuse_other_vocabulary(old: Run, new: Run) -> None:
     if not before or not now or before == now:
         return
     differing = sorted(name for name in before | now if before.get(name) != now.get(name))
-    advice = (
-        f"give `vocab_file`={old.vocab_dir / SUBWORDS_FILE} in a new `output_dir`"
-        if SUBWORDS_FILE in before
-        else "train without it"
-    )
+    advice = "train without it"
+    if SUBWORDS_FILE in before:
+        advice = f"give `vocab_file`={old.vocab_dir / SUBWORDS_FILE} in a new `output_dir`"
     raise UserError(
         f"`warm_start_from`={old.output_dir}: its vocabulary is not that of {new.output_dir}"
         f" ({', '.join(differing)}), so its weights mean other symbols: {advice}."

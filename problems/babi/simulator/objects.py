@@ -106,11 +106,9 @@ class _Objects:
         if kind == "take":
             return self._take(person, self.draws.choice(here[person]))
         carried = [item for item in OBJECTS if self.holders.get(item) == person]
-        return (
-            self._give(person, carried[0])
-            if kind == "give"
-            else self._drop(person, self.draws.choice(carried))
-        )
+        if kind == "give":
+            return self._give(person, carried[0])
+        return self._drop(person, self.draws.choice(carried))
 
     def distract(self) -> str:
         """Lets somebody move whom no question is about."""

@@ -109,11 +109,9 @@ def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Que
             return None
         block.append(world.act())
         happened = len(lines) + len(block)
-        due = (
-            happened * wanted >= (asked + 1) * size.length
-            if size.length
-            else happened % _STATEMENTS_PER_QUESTION == 0
-        )
+        due = happened % _STATEMENTS_PER_QUESTION == 0
+        if size.length:
+            due = happened * wanted >= (asked + 1) * size.length
         question = world.ask() if due else None
         if question is None:
             continue

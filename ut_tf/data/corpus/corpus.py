@@ -154,11 +154,9 @@ class Corpus:
         subwords = self._vocabulary(train, total, held_out)
         counts: dict[str, dict[str, int]] = {}
         for split in ("validation", "test"):
-            pairs = (
-                held_out.pairs
-                if split == "validation" and held_out
-                else list(splits.get(split, ()))
-            )
+            pairs = list(splits.get(split, ()))
+            if split == "validation" and held_out:
+                pairs = held_out.pairs
             if pairs:
                 self._write_text(split, pairs)
                 counts[split] = dict(encode_split(pairs, self.folder, split, self.vocab_file))
@@ -266,11 +264,9 @@ class Corpus:
             if not len(side.lengths) or side.lengths.max() <= LONGEST_JUDGED:
                 continue
             number = int(side.lengths.argmax())
-            where = (
-                origin.place(number, bool(of_target))
-                if isinstance(origin, ParallelFiles)
-                else f"pair {number + 1} for {split}"
-            )
+            where = f"pair {number + 1} for {split}"
+            if isinstance(origin, ParallelFiles):
+                where = origin.place(number, bool(of_target))
             raise UserError(
                 f"{where}: {side.lengths[number]} subwords ({pairs[number][of_target][:40]!r} ...),"
                 f" expected at most {LONGEST_JUDGED} in text for {split}: split the line, or take"

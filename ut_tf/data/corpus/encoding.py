@@ -68,11 +68,9 @@ class Filters:
         subword.
         """
         longer, shorter = max(len(source), len(target)), min(len(source), len(target))
-        return (
-            "length_ratio"
-            if self.max_length_ratio and longer > self.max_length_ratio * shorter
-            else None
-        )
+        if self.max_length_ratio and longer > self.max_length_ratio * shorter:
+            return "length_ratio"
+        return None
 
 
 def encode_chunk(

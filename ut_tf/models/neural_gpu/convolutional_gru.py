@@ -25,11 +25,9 @@ def cut_sigmoid(x: Any, cutoff: float) -> Any:
     above 1.
     """
     gates = tf.sigmoid(x)
-    return (
-        gates
-        if cutoff == 1.0
-        else tf.clip_by_value(cutoff * gates - (cutoff - 1.0) / 2.0, 0.0, 1.0)
-    )
+    if cutoff == 1.0:
+        return gates
+    return tf.clip_by_value(cutoff * gates - (cutoff - 1.0) / 2.0, 0.0, 1.0)
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -179,11 +179,9 @@ class HighwayCell(BasicCell):
     def gates(self) -> dict[str, float]:
         """The gates with their initial biases."""
         bias = self.transform_bias_init
-        return (
-            {"transform": bias}
-            if self.couple_carry_transform_gates
-            else {"transform": bias, "carry": -bias}
-        )
+        if self.couple_carry_transform_gates:
+            return {"transform": bias}
+        return {"transform": bias, "carry": -bias}
 
     def build(self, input_shape: Any) -> None:
         width = input_shape[-1]

@@ -88,11 +88,9 @@ class MixedStack(Composite):
         training: bool = False,
     ) -> tuple[Any, RecurrenceDetails]:
         context = given.block_context()
-        states = (
-            inputs
-            if self.recurrent is None
-            else self.recurrent(inputs, given.symbol_mask, training=training)
-        )
+        states = inputs
+        if self.recurrent is not None:
+            states = self.recurrent(inputs, given.symbol_mask, training=training)
         all_details: list[RecurrenceDetails] = []
         for number, part in enumerate(self.attending):
             own = given.replace(

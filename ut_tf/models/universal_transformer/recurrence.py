@@ -244,11 +244,9 @@ class Recurrence(OptionalOutputs, Composite):
         in_slots = given.to_depth.by_example
         bound = self._evaluation_steps if in_slots else given.to_depth.steps
         depth = self._in_use(bound, self._rule(given), given)
-        return (
-            InSlots(depth, given.to_depth)
-            if in_slots
-            else ToDepth(depth, given.to_depth, counts_all)
-        )
+        if in_slots:
+            return InSlots(depth, given.to_depth)
+        return ToDepth(depth, given.to_depth, counts_all)
 
     def _depth(self, given: StackInputs, training: bool) -> Depth:
         """The depth of a call."""

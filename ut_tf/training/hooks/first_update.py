@@ -32,11 +32,9 @@ class FirstUpdate(Hook):
     def after_update(self, state: TrainingState) -> None:
         self._progress.start(self._step)
         seconds = time.monotonic() - self._began
-        every = (
-            "step"
-            if self._log_frequency == 1
-            else f"{self._log_frequency} steps, first every half minute"
-        )
+        every = f"{self._log_frequency} steps, first every half minute"
+        if self._log_frequency == 1:
+            every = "step"
         self._progress.say(
             f"step {self._step} took {seconds:.0f} s, most of it for the graph; a line"
             f" every {every}"
