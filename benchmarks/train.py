@@ -61,14 +61,6 @@ class Measurement:
     loss: float
 
     @property
-    def steps_per_second(self) -> float:
-        return self.steps / self.seconds
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.seconds
-
-    @property
     def flop_per_second(self) -> float:
         return self.flop / self.seconds
 
@@ -221,8 +213,8 @@ def summary(measurements: dict[str, Measurement], peaks: dict[str, float]) -> di
         values = {
             "steps": measured.steps,
             "seconds": round(measured.seconds, 2),
-            "steps_per_second": round(measured.steps_per_second, 3),
-            "tokens_per_second": round(measured.tokens_per_second, 1),
+            "steps_per_second": round(measured.steps / measured.seconds, 3),
+            "tokens_per_second": round(measured.tokens / measured.seconds, 1),
             "cpu_ms_per_step": round(1e3 * measured.cpu_seconds / measured.steps, 1),
             "gflop_per_step": round(measured.flop / measured.steps / 1e9, 2),
             "gflop_per_second": round(measured.flop_per_second / 1e9, 1),
@@ -336,7 +328,8 @@ def _measure(
             batches = training.repeat_batches(flags.peer_batches) if peers else []
         for name in peers:
             run = runs[processes.PEERS[name].policy]
-            peer = stack.enter_context(processes.Peer(name, run, batches, flags.peer_threads))
+            peer = processes.Peer(name, run, batches, flags.peer_threads)
+            stack.callback(peer.close)
             measures[name] = lambda seconds, peer=peer: Measurement(**peer.measure(seconds))
         return in_turns(measures, flags.seconds, max(flags.rounds, 1))
 

@@ -3,8 +3,9 @@
 ::
 
     names, missing = available(["pytorch"])
-    with Peer("pytorch", run, batches, threads=2) as peer:
-        numbers = peer.measure(seconds=5.0)   # what train.Measurement holds
+    peer = Peer("pytorch", run, batches, threads=2)
+    numbers = peer.measure(seconds=5.0)   # what train.Measurement holds
+    peer.close()
 
 A peer's process waits while others are measured.
 """
@@ -144,12 +145,6 @@ class Peer:
                 text=True,
             )
             self._read()
-
-    def __enter__(self) -> "Peer":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def measure(self, seconds: float) -> dict[str, Any]:
         """Trains for about `seconds`; the fields of ``train.Measurement``."""

@@ -11,6 +11,7 @@ How it is used::
 Operations and sets are those of "Relational recurrent neural networks" (arXiv 1806.01822).
 """
 
+import operator
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,19 +74,8 @@ def write_digits(
     return digits, result(digits)
 
 
-def _add(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
-    del draws
-    return values[0] + values[1], f"{codes[0]}+{codes[1]}"
-
-
-def _subtract(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
-    del draws
-    return values[0] - values[1], f"{codes[0]}-{codes[1]}"
-
-
-def _multiply(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
-    del draws
-    return values[0] * values[1], f"{codes[0]}*{codes[1]}"
+def _computed(sign: str, compute: Callable[[int, int], int]) -> Operation:
+    return Operation(2, lambda _, values, codes: (compute(*values), f"{codes[0]}{sign}{codes[1]}"))
 
 
 def _if(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
@@ -104,9 +94,9 @@ def _for(draws: random.Random, values: Values, codes: Codes) -> tuple[int, str]:
 # 10^(length + 1), which is never negative. "if" is aifb>celsed: a where b > c (or b<c), else d;
 # "for" is x=afor[n]x+=b: a + n * b with n from 1 to 9.
 OPERATIONS = {
-    "add": Operation(2, _add),
-    "subtract": Operation(2, _subtract),
-    "multiply": Operation(2, _multiply),
+    "add": _computed("+", operator.add),
+    "subtract": _computed("-", operator.sub),
+    "multiply": _computed("*", operator.mul),
     "if": Operation(4, _if),
     "for": Operation(2, _for),
 }

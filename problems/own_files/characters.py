@@ -54,10 +54,6 @@ class CharactersCodec(TextCodec):
         # By id; padding is written as nothing.
         self.written = tf.constant(["", self.end_token if with_end else "", *self._symbols])
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """{"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
-        return {"inputs": self.encode_targets(texts[0])}
-
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0."""
         return symbol_ids(self._plain(texts), self._symbols, with_end=self._with_end)

@@ -313,10 +313,6 @@ class NumbersCodec(TextCodec):
         self.vocab_sizes = (FIRST_SYMBOL_ID + size,) * 2
         self.written = tf.constant(["", "", *map(str, range(size))])
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """{"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
-        return {"inputs": self.encode_targets(texts[0])}
-
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0."""
         words = tf.strings.split(texts)

@@ -39,7 +39,34 @@ _REPORTED_RATINGS, _OTHER = 12, "other"
 _VALIDATED = 200
 
 
-class AlignedFiles(OwnFiles):
+class QuestionFiles(OwnFiles):
+    """Base class of questions with answers from files.
+
+    Args:
+      name: of the problem, for messages.
+      form: of a question.
+      *files: of each split.
+    """
+
+    group_by: ClassVar[str | None] = "rating"
+    needed: ClassVar[tuple[str, ...]] = (CHARACTERS_FILE,)
+    unit: ClassVar[str] = "question"
+
+    def __init__(self, name: str, form: Form, *files: Files | str) -> None:
+        self._form = form
+        super().__init__(name, dict(zip(SPLITS, map(file_paths, files), strict=True)), [form])
+
+    def make(self, folder: Path) -> PreparedSplits:
+        return _make(self._own_files, self._form, folder)
+
+    def load(self, split: str, data_dir: Path) -> EncodedExamples:
+        """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
+        "rating": string [], "" where there is none.
+        """
+        return _table(self.arrays(split, data_dir), split)
+
+
+class AlignedFiles(QuestionFiles):
     """Questions with an answer at every position, from files.
 
     Args:
@@ -50,9 +77,6 @@ class AlignedFiles(OwnFiles):
       name: of the problem, for messages.
     """
 
-    group_by: ClassVar[str | None] = "rating"
-    needed: ClassVar[tuple[str, ...]] = (CHARACTERS_FILE,)
-    unit: ClassVar[str] = "question"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("accuracy", "max")  # type: ignore[misc]
     method: ClassVar[str] = "aligned"
 
@@ -64,10 +88,8 @@ class AlignedFiles(OwnFiles):
         board: str = "",
         name: str = "aligned_files",
     ) -> None:
-        self._form = Form(aligned=True, board=board_of(board))
-        super().__init__(
-            name, _files(source_files, dev_source_files, test_source_files), [self._form]
-        )
+        form = Form(aligned=True, board=board_of(board))
+        super().__init__(name, form, source_files, dev_source_files, test_source_files)
 
     @property
     def board(self) -> Board | None:
@@ -83,17 +105,8 @@ class AlignedFiles(OwnFiles):
         """The codec of characters."""
         return CharactersCodec(vocab_dir, board=self.board)
 
-    def make(self, folder: Path) -> PreparedSplits:
-        return _make(self._own_files, self._form, folder)
 
-    def load(self, split: str, data_dir: Path) -> EncodedExamples:
-        """{"inputs", "targets": int32 [length]} and, except in training, "rating": string [], ""
-        where there is none.
-        """
-        return _table(self.arrays(split, data_dir), split)
-
-
-class PairsFiles(OwnFiles):
+class PairsFiles(QuestionFiles):
     """Questions and answers of any lengths, character by character, from files.
 
     Args:
@@ -103,9 +116,6 @@ class PairsFiles(OwnFiles):
       name: of the problem, for messages.
     """
 
-    group_by: ClassVar[str | None] = "rating"
-    needed: ClassVar[tuple[str, ...]] = (CHARACTERS_FILE,)
-    unit: ClassVar[str] = "question"
     selection_metric: ClassVar[tuple[str, Literal["min", "max"]]] = ("char_acc", "max")  # type: ignore[misc]
     method: ClassVar[str] = "greedy"
     validated: ClassVar[int] = _VALIDATED
@@ -117,10 +127,8 @@ class PairsFiles(OwnFiles):
         test_source_files: Files | str = (),
         name: str = "pairs_files",
     ) -> None:
-        self._form = Form(aligned=False)
-        super().__init__(
-            name, _files(source_files, dev_source_files, test_source_files), [self._form]
-        )
+        form = Form(aligned=False)
+        super().__init__(name, form, source_files, dev_source_files, test_source_files)
 
     def spec(self, data_dir: Path) -> ProblemSpec:
         """Tokens to tokens over one vocabulary: padding, end, the characters."""
@@ -130,19 +138,6 @@ class PairsFiles(OwnFiles):
     def text_codec(self, vocab_dir: Path) -> CharactersCodec:
         """The codec of characters."""
         return CharactersCodec(vocab_dir, with_end=True)
-
-    def make(self, folder: Path) -> PreparedSplits:
-        return _make(self._own_files, self._form, folder)
-
-    def load(self, split: str, data_dir: Path) -> EncodedExamples:
-        """{"inputs": int32 [length], "targets": int32 [target length]} and, except in training,
-        "rating": string [], "" where there is none.
-        """
-        return _table(self.arrays(split, data_dir), split)
-
-
-def _files(*files: Files | str) -> dict[str, tuple[Path, ...]]:
-    return dict(zip(SPLITS, map(file_paths, files), strict=True))
 
 
 def _make(files: Mapping[str, Sequence[Path]], form: Form, folder: Path) -> PreparedSplits:

@@ -96,10 +96,6 @@ class AlignedCodec(TextCodec):
         # By id; an id that stands for nothing is written as nothing.
         self.written = tf.constant(["", "", *symbols])
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """{"inputs": int32 [batch, length]} of strings [batch], padded with 0."""
-        return {"inputs": self.encode_targets(texts[0])}
-
     def encode_targets(self, texts: Any) -> Any:
         """int32 [batch, length] of strings [batch], padded with 0."""
         return symbol_ids(self._plain(texts), self._symbols, with_end=False)

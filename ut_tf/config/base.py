@@ -15,6 +15,7 @@ are the rules between fields asked, the method ``mistakes`` of each class.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -45,8 +46,34 @@ Values = Mapping[str, Any]
 """Values of fields and options of parts, by name."""
 
 
+class Changeable(ABC):
+    """Base class of what is changed by the names of fields."""
+
+    def override(self, text: str) -> Self:
+        """A copy with what `text`, "name=value,name=value", sets, by the types of the fields.
+
+        Raises:
+          UserError: lists every unknown name, every value that its field cannot hold and every pair
+            of fields that cannot be together.
+        """
+        values, mistakes = parse_assignments(text)
+        return self._with(values, mistakes, parse=True)
+
+    def change(self, **values: Any) -> Self:
+        """A copy with other values of some fields and, by FIELD.OPTION, of options of their parts.
+
+        Raises:
+          UserError: as ``override``.
+        """
+        return self._with(values, [], parse=False)
+
+    @abstractmethod
+    def _with(self, values: Values, mistakes: list[str], parse: bool) -> Self:
+        """A copy with other values; `parse`: they are texts."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Changeable):
     """A configuration that cannot exist with a mistake in it.
 
     Raises:
@@ -90,24 +117,6 @@ class Config:
     def resolved(self) -> Self:
         """A copy whose every field has a value."""
         return dataclasses.replace(self, **filled_in(self))
-
-    def override(self, text: str) -> Self:
-        """A copy with what `text`, "name=value,name=value", sets, by the types of the fields.
-
-        Raises:
-          UserError: lists every unknown name, every value that its field cannot hold and every pair
-            of fields that cannot be together.
-        """
-        values, mistakes = parse_assignments(text)
-        return self._with(values, mistakes, parse=True)
-
-    def change(self, **values: Any) -> Self:
-        """A copy with other values of some fields and, by FIELD.OPTION, of options of their parts.
-
-        Raises:
-          UserError: as ``override``.
-        """
-        return self._with(values, [], parse=False)
 
     def hint(self, name: str) -> str:
         """A hint at what an unknown name means, in brackets; may be empty."""

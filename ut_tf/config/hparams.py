@@ -18,7 +18,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ut_tf.config.base import Config, changes_of, checked, former_values, stored_values
+from ut_tf.config.base import (
+    Changeable,
+    Config,
+    Values,
+    changes_of,
+    checked,
+    former_values,
+    stored_values,
+)
 from ut_tf.config.families import config_class, every_field, models_with
 from ut_tf.config.fields import (
     declaration,
@@ -39,7 +47,7 @@ from ut_tf.errors import UserError, near_names
 
 
 @dataclass(frozen=True)
-class HParams:
+class HParams(Changeable):
     """A named model with its network's and its training's hyperparameters.
 
     Args:
@@ -66,16 +74,6 @@ class HParams:
                 " have."
             )
 
-    def override(self, text: str) -> Self:
-        """A copy with the fields named in `text`, "name=value,name=value", set by their types.
-
-        Raises:
-          UserError: lists every unknown name, every value that its field cannot hold and every pair
-            of fields that cannot be together.
-        """
-        values, mistakes = parse_assignments(text)
-        return self._with(values, mistakes, parse=True)
-
     def override_in_use(self, text: str) -> Self:
         """A resolved copy with other values of those fields of the network in which a trained model
         may differ: eval_num_steps, ….
@@ -97,14 +95,6 @@ class HParams:
                 " out."
             )
         return changed.resolve()
-
-    def change(self, **values: Any) -> Self:
-        """A copy with the given fields set, whether of the network or of training.
-
-        Raises:
-          UserError: as ``override``.
-        """
-        return self._with(values, [], parse=False)
 
     def resolve(self) -> Self:
         """A copy whose every field has a value, in which the network goes with its training.
@@ -160,7 +150,7 @@ class HParams:
         """The hyperparameters written by ``to_json``."""
         return cls.from_dict(json.loads(text))
 
-    def _with(self, values: dict[str, Any], mistakes: list[str], parse: bool) -> Self:
+    def _with(self, values: Values, mistakes: list[str], parse: bool) -> Self:
         if not values and not mistakes:
             return self
         sections: dict[str, Config] = {"network": self.network, "training": self.training}

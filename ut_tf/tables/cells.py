@@ -132,15 +132,17 @@ def make_cell(
         _join(limits, [_values(by_seed[seed]) for by_seed in readings.values()])
         for seed in sorted(common)
     ]
-    by_problem = [_means(map(_values, by_seed.values())) for by_seed in readings.values()]
+    by_problem = [
+        _columns(map(_values, by_seed.values()), statistics.fmean) for by_seed in readings.values()
+    ]
     chosen = [best_seed(by_seed) for by_seed in readings.values()]
     best = [reading for reading in chosen if reading is not None]
     only = best[0] if best and of_problems == 1 else None
     folders = [reading.folder for by_seed in readings.values() for reading in by_seed.values()]
     return Cell(
         best=_join(limits, [_values(reading) for reading in best]) if all(chosen) else None,
-        mean=_means(per_seed) if per_seed else _join(limits, by_problem),
-        deviation=_deviations(per_seed) if len(per_seed) > 1 else None,
+        mean=_columns(per_seed, statistics.fmean) if per_seed else _join(limits, by_problem),
+        deviation=_columns(per_seed, statistics.stdev) if len(per_seed) > 1 else None,
         intervals=tuple(figure.interval for figure in only.figures) if only else None,
         others=only.figures[-1].others if only else None,
         seeds=max(map(len, seeds)),
@@ -183,12 +185,8 @@ def _count_above(limit: float) -> Callable[[list[float]], float]:
     return lambda values: float(sum(value > limit for value in values))
 
 
-def _means(rows: Iterable[Values]) -> Values:
-    return tuple(_over(column, statistics.fmean) for column in zip(*rows, strict=True))
-
-
-def _deviations(rows: Iterable[Values]) -> Values:
-    return tuple(_over(column, statistics.stdev) for column in zip(*rows, strict=True))
+def _columns(rows: Iterable[Values], function: Callable[[list[float]], float]) -> Values:
+    return tuple(_over(column, function) for column in zip(*rows, strict=True))
 
 
 def _over(values: Sequence[float | None], function: Callable[[list[float]], float]) -> float | None:

@@ -88,7 +88,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
 
     def encode(self, *texts: Any) -> dict[str, Any]:
         """Returns the features of a batch of raw texts, {"inputs": int32 [batch, length]} (facts:
-        [batch, rows, words]), padded with 0.
+        [batch, rows, words]), padded with 0; default: as targets are encoded.
 
         Args:
           texts: strings [batch], one for each of ``fields``.
@@ -98,7 +98,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         if not self.fields:
             raise UserError("a language model has no inputs to encode: its texts are targets.")
-        raise NotImplementedError
+        return {"inputs": self.encode_targets(*texts)}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded

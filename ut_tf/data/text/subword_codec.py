@@ -53,18 +53,14 @@ class TranslationCodec(TextCodec):
         self._shift = subwords.shift
         self.vocab_sizes = (subwords.size, subwords.size)
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """Returns {"inputs": int32 [batch, length]}: the subwords of each of texts[0] (strings
-        [batch]), END_ID, padding.
+    def encode_targets(self, texts: Any) -> Any:
+        """Returns int32 [batch, length]: the subwords of each of texts (strings [batch]), END_ID,
+        padding.
 
         An empty text, or one of blanks alone, is END_ID alone.
         """
-        (sources,) = texts
-        return {"inputs": self._ids(sources)}
-
-    def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length], as ``encode`` does for inputs."""
-        return self._ids(texts)
+        pieces = self._tokenizer.tokenize(texts)
+        return append_ends(pieces.with_flat_values(pieces.flat_values + self._shift))
 
     def decode(self, outputs: Any) -> Any:
         """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
@@ -90,7 +86,3 @@ class TranslationCodec(TextCodec):
         """The sentence that the pieces make."""
         pieces = (token for token in tokens if token != self.end_token)
         return "".join(pieces).replace(_BLANK, " ").strip()
-
-    def _ids(self, texts: Any) -> Any:
-        pieces = self._tokenizer.tokenize(texts)
-        return append_ends(pieces.with_flat_values(pieces.flat_values + self._shift))

@@ -64,14 +64,10 @@ class Tensor2TensorCodec(TextCodec):
         )
         self.vocab_sizes = (subwords.size, subwords.size)
 
-    def encode(self, *texts: Any) -> dict[str, Any]:
-        """{"inputs": int32 [batch, length]}: the subwords of each of texts[0] (strings [batch])
-        without the blanks at its ends, END_ID, padding.
-        """
-        return {"inputs": self.encode_targets(texts[0])}
-
     def encode_targets(self, texts: Any) -> Any:
-        """int32 [batch, target_length], as ``encode`` does for inputs."""
+        """int32 [batch, length]: the subwords of each text (strings [batch]) without the blanks at its
+        ends, END_ID, padding.
+        """
         tokens, rows = self._tokens(tf.reshape(texts, [-1]))
         ids = self._tokenizer.tokenize(tokens)
         subwords = _rows(
