@@ -65,8 +65,8 @@ class Tensor2TensorCodec(TextCodec):
         self.vocab_sizes = (subwords.size, subwords.size)
 
     def encode_targets(self, texts: Any) -> Any:
-        """int32 [batch, length]: the subwords of each text (strings [batch]) without the blanks at its
-        ends, END_ID, padding.
+        """int32 [batch, length]: the subwords of each text (strings [batch]) without the blanks at
+        its ends, END_ID, padding.
         """
         tokens, rows = self._tokens(tf.reshape(texts, [-1]))
         ids = self._tokenizer.tokenize(tokens)
