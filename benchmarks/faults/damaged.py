@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tiny
-from frame import Counts, Outcome, Plan, judge, run, worst
+from frame import KINDS, Counts, Outcome, Plan, judge, run
 
 LOGS = ("metrics.jsonl", "evaluations.jsonl", "processes.jsonl")
 _BITS_OF_A_FILE = 200
@@ -93,7 +93,8 @@ class Readers:
         if path.name in LOGS:
             return self._judged("logs")
         names = ("use", "resume", "logs") if path.name == "config.json" else ("use", "resume")
-        return worst([self._judged(name) for name in names])
+        outcomes = map(self._judged, names)
+        return max(outcomes, key=lambda outcome: KINDS.index(outcome.kind))
 
     def _judged(self, name: str) -> Outcome:
         return judge(self._readers[name], self._expected[name])

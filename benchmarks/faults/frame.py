@@ -128,11 +128,6 @@ def judge(call: Callable[[], Any], expected: Any) -> Outcome:
     return Outcome("short", f"another answer without a word: {answer!r}")
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
-    """The outcome that counts, of several readers of the same damage."""
-    return max(outcomes, key=lambda outcome: KINDS.index(outcome.kind))
-
-
 class Call(NamedTuple):
     """The result of a command in this process.
 

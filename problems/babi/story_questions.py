@@ -184,9 +184,8 @@ class StoryQuestions(Problem):
         with folder.reading():
             records = read_records(folder.path, split)
             names = ("sentences", "questions", "answers", "positions")
-            for sentences, questions, of_story, positions in zip(
-                *(records[name].to_list() for name in names), strict=True
-            ):
+            stories = zip(*(records[name].to_list() for name in names), strict=True)
+            for sentences, questions, of_story, positions in stories:
                 lines = [sentence.decode("utf-8") for sentence in sentences]
                 sources += [
                     "\\n".join(lines[:end]) + "\t" + text.decode("utf-8")

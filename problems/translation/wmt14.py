@@ -53,9 +53,8 @@ class TfdsPairs:
             split=self.split, shuffle_files=False, read_config=config
         ).batch(_BATCH)
         for batch in batches.as_numpy_iterator():
-            for source, target in zip(
-                *(batch[language] for language in self.languages), strict=True
-            ):
+            pairs = zip(*(batch[language] for language in self.languages), strict=True)
+            for source, target in pairs:
                 yield _line(source), _line(target)
 
 

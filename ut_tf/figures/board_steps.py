@@ -191,9 +191,8 @@ def _draw_model(axes: Any, steps: BoardSteps, step: int) -> None:
     texts = steps.answers[step - 1] if step else blank
     before = steps.answers[step - 2] if step > 1 and not is_over else texts
     cells = []
-    for given, text, old, right, stopped in zip(
-        steps.given, texts, before, steps.target or texts, steps.stopped, strict=True
-    ):
+    rows = zip(steps.given, texts, before, steps.target or texts, steps.stopped, strict=True)
+    for given, text, old, right, stopped in rows:
         has_stopped = stopped <= step
         color = _color(stopped, steps.longest) if has_stopped else "white"
         ink = "black" if text == right else _WRONG
@@ -211,9 +210,8 @@ def _draw_rounds(axes: Any, steps: BoardSteps, step: int) -> None:
     rounds = steps.rounds or ()
     count = max(rounds)
     cells = []
-    for given, right, number in zip(
-        steps.given, steps.target or [""] * len(steps.given), rounds, strict=True
-    ):
+    rows = zip(steps.given, steps.target or [""] * len(steps.given), rounds, strict=True)
+    for given, right, number in rows:
         is_known = 0 <= number <= step
         known = _Cell(_color(number, steps.longest), right, number=str(number))
         cells.append(_given_cell(given) if given else known if is_known else _Cell("white", ""))

@@ -146,9 +146,8 @@ class ExampleReader:
             if wanted
             else [[None] * len(given), *nothing[1:]]
         )
-        for number, of_inputs, of_targets in zip(
-            given, zip(*inputs, strict=True), zip(*targets, strict=True), strict=True
-        ):
+        rows = zip(given, zip(*inputs, strict=True), zip(*targets, strict=True), strict=True)
+        for number, of_inputs, of_targets in rows:
             ids, error, warning, blank = of_inputs
             target, target_error = of_targets[:2]
             if target is not None and target.ndim:

@@ -155,7 +155,9 @@ def import_run(
     searched = [] if problem else [folder, *([expanded(data_dir)] if data_dir else [])]
     vocabulary = named_vocabulary(vocab, spec) if vocab else find_vocabulary(searched, spec)
     if vocabulary is not None:
-        problem = problem or _text_problem(vocabulary)
+        if not problem:
+            problem = TEXT_PROBLEM
+            note(f"the run translates with the subwords of {vocabulary}, as {TEXT_PROBLEM}.")
         arguments["vocab_file"] = str(vocabulary)
     problem = problem or named_problem(folder) or _problem_of_symbols(folder, tensors)
     registry.problems.check(problem)
@@ -183,14 +185,6 @@ def import_run(
         )
     _save(model, run, tensors, hparams, space)
     return run
-
-
-def _text_problem(vocabulary: Path) -> str:
-    """The problem of a network of which the vocabulary alone is known, and says so on standard
-    error.
-    """
-    note(f"the run translates with the subwords of {vocabulary}, as {TEXT_PROBLEM}.")
-    return TEXT_PROBLEM
 
 
 def _problem_of_symbols(folder: Path, tensors: Mapping[str, Any]) -> str:

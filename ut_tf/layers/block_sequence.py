@@ -57,9 +57,8 @@ def step_blocks(
     one entry per block.
     """
     new_caches = []
-    for number, (block, own, cache, bias) in enumerate(
-        zip(blocks, weights, caches, biases, strict=True)
-    ):
+    layers = zip(blocks, weights, caches, biases, strict=True)
+    for number, (block, own, cache, bias) in enumerate(layers):
         x, cache = block.step(x, own, cache, cache_position, bias, context.of_part(number), step)
         new_caches.append(cache)
     return x, new_caches

@@ -68,9 +68,8 @@ class LayerStack(Composite):
         context = given.block_context()
         state = add_signal(inputs, given.position_signal, self.compute_dtype)
         records: list[tuple[Any, Any]] = []
-        for number, (output, own, memory) in enumerate(
-            each_block(self.blocks, state, context, training)
-        ):
+        layers = each_block(self.blocks, state, context, training)
+        for number, (output, own, memory) in enumerate(layers):
             previous, state = state, output
             records.append((own, memory))
             if given.observer is not None:

@@ -48,7 +48,7 @@ from ut_tf.models.interfaces import (
     ModelDetails,
     fixed_depth,
 )
-from ut_tf.models.summary import print_summary
+from ut_tf.models.summary import ShownLayer
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.search.contract import Cache, DecoderModel
@@ -198,7 +198,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             "q_head": (None, 2),
         }
         options = {**options, "line_length": line_length, "expand_nested": expand_nested}
-        print_summary(self, states, shapes, **options)
+        keras.Model.summary(ShownLayer(self, states, shapes), **options)
 
     # The call.
 

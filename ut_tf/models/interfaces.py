@@ -6,6 +6,9 @@ import tensorflow as tf
 
 from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails
 
+Memory = dict[str, Any]
+"""What a decoder reads of an encoder, by name; empty without one."""
+
 
 class Encoded(NamedTuple):
     """An encoder's result.
@@ -82,9 +85,7 @@ class DecoderPart(Protocol):
         rank 3 end with hidden_size.
         """
 
-    def step(
-        self, x: Any, index: Any, weights: Any, memory: dict[str, Any], state: Any
-    ) -> tuple[Any, Any]:
+    def step(self, x: Any, index: Any, weights: Any, memory: Memory, state: Any) -> tuple[Any, Any]:
         """Computes one new position of n hypotheses per example.
 
         Args:

@@ -14,20 +14,14 @@ from ut_tf.layers.dropout import Dropout
 Shape = tuple[int | None, ...]
 
 
-def print_summary(model: Any, shape: Shape, shapes: Mapping[str, Shape], **options: Any) -> None:
-    """Prints the layers of a model, below each what it is made of.
+class ShownLayer:
+    """A layer or a model as ``keras.Model.summary`` reads it: below it what it is made of.
 
     Args:
-      model: a built keras.Model.
+      layer: built.
       shape: of the output of a layer, where `shapes` has no other.
       shapes: by the name of the layer.
-      options: of ``keras.Model.summary``.
     """
-    keras.Model.summary(_Shown(model, shape, shapes), **options)
-
-
-class _Shown:
-    """A layer as ``keras.Model.summary`` reads it."""
 
     _inbound_nodes = ()
 
@@ -40,7 +34,7 @@ class _Shown:
         if isinstance(layer, Composite | keras.Model):
             parts = layer._flatten_layers(include_self=False, recursive=False)
             told = [part for part in parts if not isinstance(part, Dropout)]
-            self.layers = [_Shown(part, shape, shapes) for part in told]
+            self.layers = [ShownLayer(part, shape, shapes) for part in told]
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:

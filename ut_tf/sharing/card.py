@@ -181,11 +181,12 @@ def _task(run: Run, record: Record | None) -> str:
 def _training(run: Run, stored: Stored) -> str:
     portable = portable_arguments(run.problem, run.problem_args)
     arguments = ",".join(f"{name}={_plain(value)}" for name, value in portable.items())
+    model_of_set = registry.hparams_sets.get(run.hparams_set)().model
     flags = {
         "problem": run.problem,
         "problem_args": arguments,
         "hparams_set": run.hparams_set,
-        "model": run.hparams.model if _other_model(run) else "",
+        "model": "" if run.hparams.model == model_of_set else run.hparams.model,
         "hparams": run.overrides,
         "random_seed": run.seed or "",
         "output_dir": f"runs/{stored.name}",
@@ -204,10 +205,6 @@ def _used_with(run: Run) -> str:
     trained, used = (vars(each.hparams.network) for each in (_as_trained(run), run))
     changed = [f"{name}={used[name]}" for name in used if used[name] != trained[name]]
     return f" They are used with `{','.join(changed)}`." if changed else ""
-
-
-def _other_model(run: Run) -> bool:
-    return bool(registry.hparams_sets.get(run.hparams_set)().model != run.hparams.model)
 
 
 def _score(run: Run, stored: Stored, record: Record | None) -> str:

@@ -76,6 +76,7 @@ def save(
     arrays = {name: _stored(name, values, dtype) for name, values in variables.items()}
     state = loaded.state
     config = _portable_config(run, {name: state[name] for name in _OF_STATE if name in state})
+    has_texts = type(run.make_problem()).text_codec is not Problem.text_codec
     stored = Stored(
         name=folder.name,
         step=loaded.step,
@@ -83,18 +84,12 @@ def save(
         dtype=dtype,
         license=license,
         versions=config.get("versions", {}),
-        fields=_text_fields(run),
+        fields=run.text_codec().fields if has_texts else (),
         validated=state.get("metrics", {}) if state.get("evaluated_step") == loaded.step else {},
     )
     with disk_errors(folder, sum(array.nbytes for array in arrays.values())):
         _write(folder, run, arrays, config, model_card(run, stored))
     return folder
-
-
-def _text_fields(run: Run) -> tuple[str, ...]:
-    """The names of the texts of one example; none where the problem has no text form."""
-    has_texts = type(run.make_problem()).text_codec is not Problem.text_codec
-    return run.text_codec().fields if has_texts else ()
 
 
 def _check_size(folder: Path, size: int, dtype: StoredType) -> None:

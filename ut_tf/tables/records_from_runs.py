@@ -21,7 +21,7 @@ from ut_tf.evaluation.records import Record, latest_of_best
 from ut_tf.run_config import read_values
 from ut_tf.storage.processes import TrainingProcess, minutes_until, read_processes
 from ut_tf.tables.finished import check_finished, check_selected
-from ut_tf.tables.layout import Column, Table
+from ut_tf.tables.layout import Table
 from ut_tf.tables.record import ResultRecord
 from ut_tf.tables.runs import FoundRun
 from ut_tf.tables.summary import headline
@@ -157,6 +157,8 @@ def _metrics(
     else:
         wanted = [headline(evaluation)]
     kept: dict[str, str | None] = {}
+    task, row = table.task_of(run.problem), options.row or run.system
+    names = (f"{task}, {row}", task, row)
     for metric in dict.fromkeys(wanted):
         value = evaluation.metrics.get(metric)
         figures = table.figures_of(metric, evaluation.test_problem, evaluation.split)
@@ -171,21 +173,9 @@ def _metrics(
             )
         if not math.isfinite(value):
             continue
-        kept[metric] = _paper(run, figures, metric, table, options)
+        texts = (figure.paper_of(table.metric_in(figure, metric), names) for figure in figures)
+        kept[metric] = next((text for text in texts if text is not None), None)
     return kept
-
-
-def _paper(
-    run: FoundRun,
-    figures: Iterable[Column],
-    metric: str,
-    table: Table,
-    options: RecordingOptions,
-) -> str | None:
-    task, row = table.task_of(run.problem), options.row or run.system
-    names = (f"{task}, {row}", task, row)
-    texts = (figure.paper_of(table.metric_in(figure, metric), names) for figure in figures)
-    return next((text for text in texts if text is not None), None)
 
 
 def _record(

@@ -77,7 +77,8 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
         disk_errors(destination, needed_bytes, _ADVICE),
         filled_beside(destination) as temporary,
     ):
-        _copy_configuration(run, temporary)
+        shutil.copyfile(run.output_dir / CONFIG_FILE, temporary / CONFIG_FILE)
+        copy_vocabulary(run.vocab_dir, temporary / VOCAB_FOLDER)
         CheckpointStore(temporary).save(
             steps[-1], tf.train.Checkpoint(model=model), state, needed_bytes
         )
@@ -202,8 +203,3 @@ def _check_free(destination: Path) -> None:
     steps = ", ".join(map(str, averaged_steps(destination)))
     held = f"holds the mean of the steps {steps}" if steps else "is not empty"
     raise UserError(f"{destination} already exists and {held}: remove it, or {_ADVICE}.")
-
-
-def _copy_configuration(run: Run, folder: Path) -> None:
-    shutil.copyfile(run.output_dir / CONFIG_FILE, folder / CONFIG_FILE)
-    copy_vocabulary(run.vocab_dir, folder / VOCAB_FOLDER)

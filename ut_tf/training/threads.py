@@ -39,9 +39,8 @@ def set_threads(intra_op: int | None = None, inter_op: int | None = None) -> Non
     )
     cores = usable_cores()
     defaults = (1, cores) if cores <= _FEW_CORES else (0, 0)
-    for set_count, given, default, variable in zip(
-        setters, (intra_op, inter_op), defaults, _ENVIRONMENT, strict=True
-    ):
+    counts = zip(setters, (intra_op, inter_op), defaults, _ENVIRONMENT, strict=True)
+    for set_count, given, default, variable in counts:
         if given:
             set_count(given)
         elif given is None and default and variable not in os.environ:

@@ -16,7 +16,7 @@ from ut_tf.layers.normalization import LayerNorm
 from ut_tf.layers.stretch import stretched
 from ut_tf.models.convolutional.convolution import masked
 from ut_tf.models.convolutional.dilated_block import DilatedBlock, affine
-from ut_tf.models.interfaces import Encoded
+from ut_tf.models.interfaces import Encoded, Memory
 
 
 class DilatedStack(keras.layers.Layer):  # type: ignore[misc]
@@ -161,9 +161,7 @@ class DilatedDecoder(DilatedStack):
             self.combine.build((None, None, 2 * self.hidden_size))
         super().build(shape)
 
-    def call(
-        self, inputs: Any, memory: dict[str, Any], training: bool = False
-    ) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, memory: Memory, training: bool = False) -> tuple[Any, list[Any]]:
         x = tf.cast(inputs, self.compute_dtype)
         if self.combine is not None:
             source, length = memory["source"], tf.shape(x)[1]
@@ -188,7 +186,7 @@ class DilatedDecoder(DilatedStack):
         }
         return weights if self.combine is None else {**weights, "combine": self.combine.prepare()}
 
-    def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Any]:
+    def start(self, memory: Memory, batch_size: Any, beam_size: int) -> list[Any]:
         """The inputs of each convolution before the first position: zeros."""
         return [
             block.convolution.start(batch_size, beam_size, self.hidden_size // 2)
@@ -196,7 +194,7 @@ class DilatedDecoder(DilatedStack):
         ]
 
     def step(
-        self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
+        self, x: Any, index: Any, weights: dict[str, Any], memory: Memory, state: list[Any]
     ) -> tuple[Any, list[Any]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         if self.combine is not None:
@@ -204,9 +202,8 @@ class DilatedDecoder(DilatedStack):
             here = source[:, tf.minimum(index, tf.shape(source)[1] - 1)][:, None]
             x = affine(tf.concat([tf.broadcast_to(here, tf.shape(x)), x], -1), weights["combine"])
         new = []
-        for block, block_weights, earlier in zip(
-            self.blocks, weights["blocks"], state, strict=True
-        ):
+        layers = zip(self.blocks, weights["blocks"], state, strict=True)
+        for block, block_weights, earlier in layers:
             x, earlier = block.step(x, block_weights, earlier)
             new.append(earlier)
         return self.final_norm.step(x, weights["final_norm"]), new

@@ -16,7 +16,7 @@ from ut_tf.layers.embedding import Scale
 from ut_tf.layers.single_head_attention import padding_scores
 from ut_tf.models.convolutional.gated_block import GatedBlock
 from ut_tf.models.convolutional.learned_positions import LearnedPositions
-from ut_tf.models.interfaces import Encoded
+from ut_tf.models.interfaces import Encoded, Memory
 
 
 def divided_gradient(x: Any, count: int) -> Any:
@@ -143,9 +143,7 @@ class GatedDecoder(GatedStack):
         super().__init__(dropout=dropout, **kwargs)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy.name)
 
-    def call(
-        self, inputs: Any, memory: dict[str, Any], training: bool = False
-    ) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, memory: Memory, training: bool = False) -> tuple[Any, list[Any]]:
         x = embedded = self.positions(inputs)
         attention = []
         for block in self.blocks:
@@ -170,7 +168,7 @@ class GatedDecoder(GatedStack):
             "blocks": [block.prepare() for block in self.blocks],
         }
 
-    def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Any]:
+    def start(self, memory: Memory, batch_size: Any, beam_size: int) -> list[Any]:
         """The inputs of each convolution before the first position: zeros."""
         return [
             block.convolution.start(batch_size, beam_size, self.hidden_size)
@@ -178,14 +176,13 @@ class GatedDecoder(GatedStack):
         ]
 
     def step(
-        self, x: Any, index: Any, weights: dict[str, Any], memory: dict[str, Any], state: list[Any]
+        self, x: Any, index: Any, weights: dict[str, Any], memory: Memory, state: list[Any]
     ) -> tuple[Any, list[Any]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         x = embedded = self.positions.step(x, index, weights["positions"])
         new = []
-        for block, block_weights, earlier in zip(
-            self.blocks, weights["blocks"], state, strict=True
-        ):
+        layers = zip(self.blocks, weights["blocks"], state, strict=True)
+        for block, block_weights, earlier in layers:
             x, earlier = block.step(x, embedded, block_weights, memory, earlier)
             new.append(earlier)
         return x, new

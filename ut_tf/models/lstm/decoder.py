@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, matmul
-from ut_tf.models.interfaces import Encoded
+from ut_tf.models.interfaces import Encoded, Memory
 from ut_tf.models.lstm.attention import BahdanauAttention, LuongAttention
 from ut_tf.models.lstm.stack import Carried, LSTMStack, initializers, joined_weights, lstm_step
 
@@ -55,7 +55,7 @@ class AttentiveLSTM(keras.layers.Layer):  # type: ignore[misc]
         self.cell.build((None, 2 * self.hidden_size))
         self.built = True
 
-    def call(self, x: Any, memory: dict[str, Any], initial: Carried) -> tuple[Any, Any, Any]:
+    def call(self, x: Any, memory: Memory, initial: Carried) -> tuple[Any, Any, Any]:
         weights, length = self.prepare(), tf.shape(x)[1]
         symbols = tf.TensorArray(x.dtype, length).unstack(tf.transpose(x, [1, 0, 2]))
         arrays = tuple(tf.TensorArray(dtype, length) for dtype in (x.dtype, x.dtype, tf.float32))
@@ -84,7 +84,7 @@ class AttentiveLSTM(keras.layers.Layer):  # type: ignore[misc]
         }
 
     def step(
-        self, x: Any, carried: Carried, weights: dict[str, Any], memory: dict[str, Any]
+        self, x: Any, carried: Carried, weights: dict[str, Any], memory: Memory
     ) -> tuple[Carried, Any, Any]:
         """One new position x [batch, n, hidden_size] of n hypotheses.
 
@@ -157,9 +157,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
             self.combine.build((None, None, 2 * self.hidden_size))
         self.built = True
 
-    def call(
-        self, inputs: Any, memory: dict[str, Any], training: bool = False
-    ) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, memory: Memory, training: bool = False) -> tuple[Any, list[Any]]:
         if self.first is not None:
             assert self.first_dropout is not None
             initial = memory["final"]
@@ -194,7 +192,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         }
         return {name: part.prepare() for name, part in parts.items() if part is not None}
 
-    def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> list[Carried]:
+    def start(self, memory: Memory, batch_size: Any, beam_size: int) -> list[Carried]:
         """The (h, c) of each layer before the first position, [batch, beam_size, hidden_size]
         each.
         """
@@ -213,7 +211,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         x: Any,
         index: Any,
         weights: dict[str, Any],
-        memory: dict[str, Any],
+        memory: Memory,
         state: list[Carried],
     ) -> tuple[Any, list[Carried]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""

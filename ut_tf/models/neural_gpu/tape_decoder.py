@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ut_tf.models.interfaces import Encoded
+from ut_tf.models.interfaces import Encoded, Memory
 from ut_tf.models.neural_gpu.image_steps import ImageSteps
 
 
@@ -40,9 +40,7 @@ class TapeDecoder(ImageSteps):
 
     with_tape: ClassVar[bool] = True
 
-    def call(
-        self, inputs: Any, memory: dict[str, Any], training: bool = False
-    ) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, memory: Memory, training: bool = False) -> tuple[Any, list[Any]]:
         image, active = self._flat(memory["image"]), memory["rows"][..., None]
         size, length = tf.shape(image)[1], tf.shape(inputs)[1]
         # Row j of the tape is symbol j, the input of position j + 1.
@@ -78,7 +76,7 @@ class TapeDecoder(ImageSteps):
             "rows": encoded.mask,
         }
 
-    def start(self, memory: dict[str, Any], batch_size: Any, beam_size: int) -> dict[str, Any]:
+    def start(self, memory: Memory, batch_size: Any, beam_size: int) -> dict[str, Any]:
         """The image and the empty tape of each hypothesis, [batch, beam_size, rows, channels] and
         [..., maps].
         """
@@ -86,7 +84,7 @@ class TapeDecoder(ImageSteps):
         return {"image": image, "tape": tf.zeros_like(image[..., : self.hidden_size])}
 
     def step(
-        self, x: Any, index: Any, weights: list[Any], memory: dict[str, Any], state: dict[str, Any]
+        self, x: Any, index: Any, weights: list[Any], memory: Memory, state: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         maps, beam_size = self.hidden_size, x.shape[1]

@@ -146,9 +146,8 @@ class MixedStack(Composite):
         if self.recurrent is not None:
             states, cache = self.recurrent.step(states, weights["recurrent"], remaining.pop(0))
             new_caches.append(cache)
-        for number, (part, own) in enumerate(
-            zip(self.attending, weights["attending"], strict=True)
-        ):
+        attending = zip(self.attending, weights["attending"], strict=True)
+        for number, (part, own) in enumerate(attending):
             mine, remaining = remaining[: part.cache_count], remaining[part.cache_count :]
             of_part = given._replace(
                 position_signal=self._signal(given.position_signal, number),

@@ -158,12 +158,6 @@ def _make_initial_state(config: Any, name: str, dtype: Any) -> Any:
     return make_chosen(registry.initial_states, config, "initial_state", name=name, dtype=dtype)
 
 
-def is_mixed(config: Any) -> bool:
-    """Whether untied layers surround the recurrence."""
-    around: int = config.mix_layers_before + config.mix_layers_after
-    return around > 0 or config.recurrent_layer != "none"
-
-
 def make_stack(
     config: Any,
     causal: bool = False,
@@ -191,7 +185,8 @@ def make_stack(
         options = {"memory_positions": positions, "observes_memory": False, "name": name}
         options["rotary_base"] = config.rotary_base
         return MemoryStack(memory, stack, **options, dtype=dtype)
-    if not is_mixed(config):
+    around = config.mix_layers_before + config.mix_layers_after
+    if not around and config.recurrent_layer == "none":
         return make_recurrence(config, **own, **options, name=name)
     recurrent = before = after = None
     if config.recurrent_layer != "none":
