@@ -1,16 +1,18 @@
 """Hooks of the site (mkdocs.yml): README, changelog and contributing become pages of it, links out
 of docs/ lead to those pages, or to the source on GitHub, generated tables are filled, and equations
-are drawn. Names break behind "_" and "." alone, the API has the names that are imported, and pages
-have the words that readers search for.
+are drawn. Names break behind "_" and "." alone, the API has the names that are imported, and what
+readers search for is found: the site is not built otherwise.
 """
 
 import importlib.util
+import json
 import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
+import lunr
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
@@ -37,6 +39,8 @@ SEARCHED = {
     "own data": "problems/own_texts.md",
     "rouge": "evaluation.md",
 }
+# As Material's search weighs what it finds.
+_BOOSTS = {"tags": 1e6, "title": 1e3, "text": 1}
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _BADGES = re.compile(r"^\[!\[.*\n", re.MULTILINE)
 _CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
@@ -135,6 +139,24 @@ def on_post_page(output: str, **_: Any) -> str:
         for part in parts[::2]
     ]
     return "".join(parts)
+
+
+def on_post_build(config: Any) -> None:
+    """Checks that the search finds what readers look for, on the page that says it."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    documents = [
+        {name: entry.get(name, "") for name in ("location", "title", "text")}
+        | {"tags": " ".join(entry.get("tags", []))}
+        for entry in entries
+    ]
+    fields = [{"field_name": name, "boost": boost} for name, boost in _BOOSTS.items()]
+    search = lunr.lunr(ref="location", fields=fields, documents=documents)
+    for words, page in SEARCHED.items():
+        place = page.removesuffix("index.md").removesuffix(".md").removesuffix("/") + "/"
+        found = [hit["ref"].partition("#")[0] for hit in search.search(words)[:1]]
+        if found != [place]:
+            raise PluginError(f"the search for {words!r} finds {found}, not {place}.")
 
 
 def _target(link: str, place: str) -> str:
