@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_tf.bin.examples.board import board_lines
-from ut_tf.bin.examples.notes import guesses, percent, position_notes, step_words
+from ut_tf.bin.examples.notes import Part, guesses, percent, position_notes, step_words
 from ut_tf.bin.frame.terminal import Terminal
 
 _INDENT = "  "
@@ -55,12 +55,14 @@ def example_lines(example: Mapping[str, Any], terminal: Terminal) -> list[str]:
         lines += _guess_line(part, terminal) + _step_lines(part, terminal)
     answer = _answer_line(thought, example["target"], terminal)
     shown = [_CONTROL.sub("?", line) for line in [*lines, answer]]
-    return [line if terminal.has_drawing else _in_ascii(line) for line in shown]
+    if terminal.has_drawing:
+        return shown
+    return [line.encode("ascii", "backslashreplace").decode("ascii") for line in shown]
 
 
 def _part_lines(
-    part: Mapping[str, Any],
-    encoder: Mapping[str, Any] | None,
+    part: Part,
+    encoder: Part | None,
     target: str | None,
     terminal: Terminal,
 ) -> list[str]:
@@ -74,9 +76,7 @@ def _part_lines(
     return _position_lines(part, encoder, terminal)
 
 
-def _position_lines(
-    part: Mapping[str, Any], encoder: Mapping[str, Any] | None, terminal: Terminal
-) -> list[str]:
+def _position_lines(part: Part, encoder: Part | None, terminal: Terminal) -> list[str]:
     positions = part["positions"]
     most = max(part["max_steps"], part["steps"], 1)
     bar_width = min(_PER_STEP * most, _WIDEST_BAR)
@@ -96,7 +96,7 @@ def _position_lines(
     return lines
 
 
-def _compact_lines(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
+def _compact_lines(part: Part, terminal: Terminal) -> list[str]:
     """The symbols beside each other, below each an upright bar and its number of steps."""
     most = max(part["max_steps"], part["steps"], 1)
     columns = []
@@ -125,13 +125,13 @@ def _chunks(columns: Sequence[Sequence[str]], width: int) -> Iterator[Sequence[S
     yield columns[first:]
 
 
-def _is_long(part: Mapping[str, Any]) -> bool:
+def _is_long(part: Part) -> bool:
     """Whether a part has many positions with short texts, digits for one."""
     lengths = sorted(len(position["text"]) for position in part["positions"])
     return len(lengths) > _MOST_LINES and lengths[len(lengths) // 2] <= _SHORT_TEXT
 
 
-def _guess_line(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
+def _guess_line(part: Part, terminal: Terminal) -> list[str]:
     """What a classifier would answer after each step, where there are several."""
     predictions = part["predictions"] or []
     if part["name"] != "encoder" or len(predictions) < 2 or len(predictions[-1]) != 1:
@@ -143,7 +143,7 @@ def _guess_line(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
     return [f"{_INDENT}after {shown}"]
 
 
-def _step_lines(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
+def _step_lines(part: Part, terminal: Terminal) -> list[str]:
     """How far the states of a fixed depth, of two levels or beside a Q value still move at each
     step, and what that value is, with a word on what this means; of many steps at 1, 2, 4 and so
     on.
@@ -182,7 +182,3 @@ def _answer_line(thought: Mapping[str, Any], target: str | None, terminal: Termi
     elif target is not None:
         verdict = f"; the reference: {target}"
     return f"{_INDENT}answer: {answer}{shown}{verdict}"
-
-
-def _in_ascii(line: str) -> str:
-    return line.encode("ascii", "backslashreplace").decode("ascii")

@@ -13,12 +13,12 @@ import numpy as np
 
 from ut_tf.bin.frame.terminal import Terminal
 
+Part = Mapping[str, Any]
+"""A part of a thought, as a document of insights has it."""
 _LEAST_SHARE = 0.2
 
 
-def position_notes(
-    part: Mapping[str, Any], encoder: Mapping[str, Any] | None, terminal: Terminal
-) -> list[str]:
+def position_notes(part: Part, encoder: Part | None, terminal: Terminal) -> list[str]:
     """A note for each position, or none at all: of facts at which steps the question attends to
     them most, of outputs how probable they are and the source that they attend to most, of other
     symbols the answer at that position.
@@ -39,7 +39,7 @@ def position_notes(
     return ["  ".join(pair) for pair in zip(answers, sources, strict=True)] if answers else sources
 
 
-def guesses(part: Mapping[str, Any], position: int) -> list[tuple[str, str, float]]:
+def guesses(part: Part, position: int) -> list[tuple[str, str, float]]:
     """What the model would answer at a position after each step, as runs of steps with the same
     answer: (steps, text, probability after the last of them).
     """
@@ -94,7 +94,7 @@ def percent(probability: float) -> str:
     return ">99%" if probability > 0.995 else f"{probability:.0%}"
 
 
-def _question_notes(part: Mapping[str, Any], question: int, terminal: Terminal) -> list[str]:
+def _question_notes(part: Part, question: int, terminal: Terminal) -> list[str]:
     """For each position "<- steps 2-5: 72%": where the question looks."""
     positions = part["positions"]
     steps: dict[int, list[tuple[int, float]]] = {}
@@ -115,7 +115,7 @@ def _attended(terminal: Terminal, steps: Sequence[tuple[int, float]]) -> str:
     return f"{terminal.arrow} {step_words(ranges(numbers))}: {most:.0%}"
 
 
-def _answer_notes(part: Mapping[str, Any], terminal: Terminal) -> list[str]:
+def _answer_notes(part: Part, terminal: Terminal) -> list[str]:
     """For each position its answer with the probability, and the answers of earlier steps."""
     positions = part["positions"]
     if not part["predictions"] or len(part["predictions"][-1]) != len(positions):
@@ -149,9 +149,7 @@ def _named(text: str) -> str:
     return text if any(map(str.isalnum, text)) else f'"{text}"'
 
 
-def _source_notes(
-    part: Mapping[str, Any], sources: Sequence[Mapping[str, Any]], terminal: Terminal
-) -> list[str]:
+def _source_notes(part: Part, sources: Sequence[Any], terminal: Terminal) -> list[str]:
     """For each output the source that it attends to most at its last step."""
     notes = []
     for number, position in enumerate(part["positions"]):

@@ -78,11 +78,6 @@ class LambadaSettings:
     tokenize: bool
 
 
-def special_symbols(unknown_words: int) -> list[str]:
-    """The symbols that stand before the words of the vocabulary, from FIRST_SYMBOL_ID on."""
-    return [UNKNOWN, "<absent>", *(f"<unknown-{number}>" for number in range(1, unknown_words + 1))]
-
-
 class LambadaCorpus:
     """The folder with what is prepared."""
 
@@ -128,7 +123,9 @@ class LambadaCorpus:
             words = [word for word, _ in ranked[: settings.vocab_size]]
         else:
             words = numbers.frequent(train, settings.vocab_size, settings.min_books)
-        special = special_symbols(settings.unknown_words)
+            # From FIRST_SYMBOL_ID on, before the words of the vocabulary.
+        unknown = (f"<unknown-{number}>" for number in range(1, settings.unknown_words + 1))
+        special = [UNKNOWN, "<absent>", *unknown]
         ids = numbers.ids(words, FIRST_SYMBOL_ID + len(special))
         write_symbols(self.words_file, [*special, *words])
         texts = {"train": train, **judged}

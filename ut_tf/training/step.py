@@ -31,6 +31,8 @@ from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objectiv
 from ut_tf.training.optimizer import Optimizer
 from ut_tf.training.step_report import ADDED, StepReport
 
+Tensors = dict[str, Any]
+
 
 class TrainingStep:
     """Builds and calls the TensorFlow functions of one update.
@@ -199,9 +201,7 @@ class TrainingStep:
         """Returns the counts of the objective, added up over all replicas."""
         return self._sum_over_replicas(self.objective.counts(features, carry))
 
-    def _gradients(
-        self, features: Any, counts: dict[str, Any], carry: Any
-    ) -> tuple[list[Any], Sums, Any]:
+    def _gradients(self, features: Any, counts: Tensors, carry: Any) -> tuple[list[Any], Sums, Any]:
         """Returns the gradients of the replica's share of the loss, times the loss scale, its sums,
         and its carry.
         """
@@ -231,22 +231,18 @@ class TrainingStep:
             tf.raw_ops.AssignAddVariableOp(resource=total.handle, value=gradient)
         return self._sum_over_replicas(sums)
 
-    def _apply_summed(
-        self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums
-    ) -> dict[str, Any]:
+    def _apply_summed(self, gradients: Sequence[Any], counts: Tensors, sums: Sums) -> Tensors:
         gradients, sums = self._sum_over_replicas((gradients, sums))
         return self._finish(gradients, counts, sums)
 
-    def _apply_accumulated(self, counts: dict[str, Any], sums: Sums) -> dict[str, Any]:
+    def _apply_accumulated(self, counts: Tensors, sums: Sums) -> Tensors:
         gradients = self._sum_over_replicas([total.read_value() for total in self._sums])
         for total, gradient in zip(self._sums, gradients, strict=True):
             with tf.control_dependencies([gradient]):
                 tf.raw_ops.AssignVariableOp(resource=total.handle, value=tf.zeros_like(gradient))
         return self._finish(gradients, counts, sums)
 
-    def _finish(
-        self, gradients: Sequence[Any], counts: dict[str, Any], sums: Sums
-    ) -> dict[str, Any]:
+    def _finish(self, gradients: Sequence[Any], counts: Tensors, sums: Sums) -> Tensors:
         """Updates the weights; returns the report's tensors, named as in ``StepReport``."""
         reported = dict(sums.reported)
         faults = None if self.judge is None else self.judge.take_faults(reported)
