@@ -123,7 +123,7 @@ class LambadaCorpus:
             words = [word for word, _ in ranked[: settings.vocab_size]]
         else:
             words = numbers.frequent(train, settings.vocab_size, settings.min_books)
-            # From FIRST_SYMBOL_ID on, before the words of the vocabulary.
+        # From FIRST_SYMBOL_ID on, before the words of the vocabulary.
         unknown = (f"<unknown-{number}>" for number in range(1, settings.unknown_words + 1))
         special = [UNKNOWN, "<absent>", *unknown]
         ids = numbers.ids(words, FIRST_SYMBOL_ID + len(special))
