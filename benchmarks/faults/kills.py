@@ -119,11 +119,10 @@ def kill_repeatedly(
                 break
             kills += 1
         process = task.start(other)
-        differences = (
-            task.differences(whole, other)
-            if process.ends() == 0
-            else [f"status {process.kill()}: {process.text[-600:]}"]
-        )
+        if process.ends() == 0:
+            differences = task.differences(whole, other)
+        else:
+            differences = [f"status {process.kill()}: {process.text[-600:]}"]
         counts.add(Outcome("short" if differences else "same", "\n".join(differences)), other.name)
         tell(f"{name}: {kills} kills, {differences or 'equal to the last bit'}")
     counts.note = f"{kills} kills"

@@ -245,11 +245,10 @@ def _strings(
 ) -> dict[str, Any]:
     width = length or max_length
     digits = _uniform(_fold_in(seed, 0), [_BLOCK, width], 0, base) + FIRST_SYMBOL_ID
-    lengths = (
-        tf.fill([_BLOCK], width)
-        if length
-        else _uniform(_fold_in(seed, 1), [_BLOCK], 1, max_length + 1)
-    )
+    if length:
+        lengths = tf.fill([_BLOCK], width)
+    else:
+        lengths = _uniform(_fold_in(seed, 1), [_BLOCK], 1, max_length + 1)
     inputs = _end(digits, lengths)
     targets = _end(tf.reverse_sequence(digits, lengths, seq_axis=1), lengths) if reverse else inputs
     return {"inputs": inputs, "targets": targets, "sizes": tf.stack([lengths + 1, lengths + 1], 1)}

@@ -270,11 +270,11 @@ def _told(name: str, summary: dict[str, Any], sources: Sources) -> Iterator[str]
         if split != "train":
             where = sources.plain.get(PASSAGE_FILES[split], sources.archive)
         kind = "books" if split == "train" else "passages"
-        last = (
-            ""
-            if split == "train"
-            else f"; of the words to be guessed {_percent(counts['unknown_last'], counts['texts'])}"
-        )
+        last = ""
+        if split != "train":
+            last = (
+                f"; of the words to be guessed {_percent(counts['unknown_last'], counts['texts'])}"
+            )
         unknown = f"{_percent(counts['unknown'], counts['words'])} of the words are unknown{last}"
         yield (
             f"{name}: {split}: {counts['texts']:,} {kind}, {counts['words']:,} words from {where};"

@@ -104,11 +104,9 @@ class LearningToExecute(Problem):
         self.test_examples = at_least(1, "test_examples", test_examples)
         self.selection_metric = (f"length_{self.length}/char_acc", "max")
         self._write, self._symbols = self._writer(task, form, operations)
-        self._write_training = (
-            self._writer(task, form, train_operations, "train_operations")[0]
-            if train_operations
-            else self._write
-        )
+        self._write_training = self._write
+        if train_operations:
+            self._write_training = self._writer(task, form, train_operations, "train_operations")[0]
 
     def prepare(self, data_dir: Path, tmp_dir: Path) -> None:
         """Does nothing: the examples are written when they are read."""

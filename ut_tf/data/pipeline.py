@@ -140,11 +140,10 @@ def eval_batches(
     bounds = bucket_bounds(8, 1.1, int(table.lengths.max()))
     sizes = [max(1, batch_tokens // bound) for bound in bounds]
     chosen = evenly_spaced(len(table), evaluation_set.max_examples)
-    plan = (
-        consecutive_batches(len(chosen), batch_examples)
-        if batch_examples
-        else plan_batches(table.lengths[chosen], bounds, sizes)
-    )
+    if batch_examples:
+        plan = consecutive_batches(len(chosen), batch_examples)
+    else:
+        plan = plan_batches(table.lengths[chosen], bounds, sizes)
     batches = _planned(
         table, [chosen[numbers] for numbers in plan], bounds, sizes, full_shapes=False
     )

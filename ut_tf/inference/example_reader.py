@@ -62,11 +62,10 @@ class ExampleReader:
         self._most = CHARACTERS_PER_SYMBOL * config.max_input_length
         self._prompts = spec.inputs == "none"
         reader, texts = Reader(codec, spec, config), tf.TensorSpec([None], tf.string)
-        self._inputs = (
-            graph(reader.prompts, [texts])
-            if self._prompts
-            else graph(reader.inputs, [texts] * len(codec.fields))
-        )
+        if self._prompts:
+            self._inputs = graph(reader.prompts, [texts])
+        else:
+            self._inputs = graph(reader.inputs, [texts] * len(codec.fields))
         self._targets = graph(reader.targets, [texts])
 
     def texts_of(self, example: Any) -> Texts:
@@ -141,11 +140,10 @@ class ExampleReader:
         wanted = [target for _, target in given.values() if target is not None]
         nothing = _nothing(len(given))
         inputs = [part.numpy() for part in self._inputs(*columns)] if columns else nothing
-        targets = (
-            [part.numpy() for part in self._targets(string_tensor(wanted))]
-            if wanted
-            else [[None] * len(given), *nothing[1:]]
-        )
+        if wanted:
+            targets = [part.numpy() for part in self._targets(string_tensor(wanted))]
+        else:
+            targets = [[None] * len(given), *nothing[1:]]
         rows = zip(given, zip(*inputs, strict=True), zip(*targets, strict=True), strict=True)
         for number, of_inputs, of_targets in rows:
             ids, error, warning, blank = of_inputs

@@ -190,11 +190,10 @@ class GroupedSums:
         for metrics, values in self._parts():
             resampled = _resampled(metrics, values)
             for name, metric in metrics.items():
-                intervals[name] = (
-                    _share_interval(metric, values)
-                    if metric.share
-                    else _bootstrap_interval(metric, resampled)
-                )
+                if metric.share:
+                    intervals[name] = _share_interval(metric, values)
+                else:
+                    intervals[name] = _bootstrap_interval(metric, resampled)
         return {name: interval for name, interval in intervals.items() if interval is not None}
 
     def _parts(self) -> Iterator[tuple[dict[str, Metric], dict[str, Floats]]]:

@@ -211,11 +211,10 @@ class Jobs:
             and running.told < signals
         ):
             with contextlib.suppress(ProcessLookupError):
-                (
+                if running.told == 0:
                     running.process.terminate()
-                    if running.told == 0
-                    else os.killpg(running.process.pid, signal.SIGTERM)
-                )
+                else:
+                    os.killpg(running.process.pid, signal.SIGTERM)
             running.told += 1
 
     def _look_after(self, running: _Running) -> Outcome | None:

@@ -110,10 +110,7 @@ def _lengths(features: Mapping[str, Any]) -> Any:
     for name in ("inputs", "targets"):
         if name in features and features[name].shape.rank > 1:
             filled = tf.not_equal(features[name], 0)
-            filled = (
-                tf.reduce_any(filled, list(range(2, filled.shape.rank)))
-                if filled.shape.rank > 2
-                else filled
-            )
+            if filled.shape.rank > 2:
+                filled = tf.reduce_any(filled, list(range(2, filled.shape.rank)))
             lengths.append(tf.reduce_sum(tf.cast(filled, tf.int32), 1))
     return tf.reduce_max(tf.stack(lengths), 0)

@@ -140,11 +140,10 @@ class Optimizer:
           norm is not finite exactly when the gradient is not; then the update is skipped if the
           loss is scaled, and spoils the weights if not.
         """
-        gradients = (
-            [gradient / self.loss_scale for gradient in gradients]
-            if self.scale is not None
-            else list(gradients)
-        )
+        if self.scale is not None:
+            gradients = [gradient / self.loss_scale for gradient in gradients]
+        else:
+            gradients = list(gradients)
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm) if self.scale is not None else None
         gradients = self._clip(gradients, norm, finite)

@@ -50,11 +50,10 @@ def initializers(kernel_init: str) -> dict[str, Any]:
     """Keras' arguments for the initial kernels of an LSTM; "glorot" has orthogonal recurrent ones,
     as Keras' default.
     """
-    recurrent = (
-        keras.initializers.Orthogonal()
-        if kernel_init == "glorot"
-        else kernel_initializer(kernel_init)
-    )
+    if kernel_init == "glorot":
+        recurrent = keras.initializers.Orthogonal()
+    else:
+        recurrent = kernel_initializer(kernel_init)
     return {
         "kernel_initializer": kernel_initializer(kernel_init),
         "recurrent_initializer": recurrent,

@@ -118,13 +118,11 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         if self.joint is not None:
             self.joint.build((None, width))
         # 1 once the softmax has been put in; a weight, so that checkpoints know it.
-        self.has_softmax = (
-            self.add_weight(
+        self.has_softmax = None
+        if self.linear_start:
+            self.has_softmax = self.add_weight(
                 shape=(), initializer="zeros", trainable=False, name="has_softmax", autocast=False
             )
-            if self.linear_start
-            else None
-        )
 
     def insert_softmax(self) -> None:
         """Ends the linear start."""

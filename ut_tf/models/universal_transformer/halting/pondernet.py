@@ -178,11 +178,10 @@ class PonderNet(Basic):
     ) -> tuple[Any, Any, HaltingState, Any]:
         share = tf.where(last, 1.0, probability) * (1.0 - halting.halting_sum)
         halting, weight, running = halting_step(halting, share, self.threshold)
-        output = (
-            interpolated(new_state, output, tf.cast(running, tf.float32))
-            if self.with_step_outputs
-            else accumulated(new_state, output, weight)
-        )
+        if self.with_step_outputs:
+            output = interpolated(new_state, output, tf.cast(running, tf.float32))
+        else:
+            output = accumulated(new_state, output, weight)
         return new_state, output, halting, running
 
     def over_all_steps(
