@@ -111,12 +111,8 @@ class LinesCodec(TextCodec):
         """
         return self._texts.decode(outputs)
 
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """The pieces of features["targets"], strings [batch, length], "" on padding."""
-        return self._texts.tokens({"inputs": features["targets"]})
-
     def target_tokens(self, symbols: Any) -> Any:
-        """The pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        """The pieces of symbols int32 [batch, length], strings [batch, length], "" on padding."""
         return self._texts.target_tokens(symbols)
 
     def input_text(self, tokens: Sequence[str]) -> str:

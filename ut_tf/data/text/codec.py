@@ -144,11 +144,13 @@ class TextCodec(tf.Module):  # type: ignore[misc]
 
     def tokens(self, features: dict[str, Any]) -> Any:
         """The symbol at each position of features["inputs"] or, of a language model,
-        features["targets"], strings [batch, length]; "" on padding. Default: by ``written``.
+        features["targets"], strings [batch, length]; "" on padding. Default: by ``written``, or
+        as ``target_tokens``.
         """
+        symbols = features["inputs" if self.fields else "targets"]
         if self.written is None:
-            raise NotImplementedError
-        return tf.gather(self.written, features["inputs" if self.fields else "targets"])
+            return self.target_tokens(symbols)
+        return tf.gather(self.written, symbols)
 
     def target_tokens(self, symbols: Any) -> Any:
         """The symbol at each position of targets, strings [batch, length] of int32 [batch, length];

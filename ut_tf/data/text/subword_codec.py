@@ -70,14 +70,10 @@ class TranslationCodec(TextCodec):
         kept = tf.ragged.boolean_mask(symbols - self._shift, symbols != PADDING_ID)
         return self._tokenizer.detokenize(kept)
 
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """Returns strings [batch, length]: the pieces of features["inputs"] ("▁" is a blank),
-        "</s>" for END_ID, "" on padding.
-        """
-        return self.target_tokens(features["inputs"])
-
     def target_tokens(self, symbols: Any) -> Any:
-        """The pieces of symbols int32 [batch, length], as ``tokens`` does."""
+        """The pieces of symbols int32 [batch, length], strings [batch, length]: "▁" is a blank, "</s>"
+        END_ID, "" padding.
+        """
         pieces = self._tokenizer.id_to_string(tf.maximum(symbols - self._shift, 0))
         pieces = tf.where(tf.equal(symbols, END_ID), self.end_token, pieces)
         return tf.where(tf.equal(symbols, PADDING_ID), "", pieces)

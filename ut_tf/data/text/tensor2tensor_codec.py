@@ -86,14 +86,10 @@ class Tensor2TensorCodec(TextCodec):
         written = tf.where(symbols != PADDING_ID, tf.gather(self._subwords, symbols), "")
         return self._joined(tf.strings.reduce_join(written, axis=1))
 
-    def tokens(self, features: dict[str, Any]) -> Any:
-        """The subword at each position of features["inputs"], strings [batch, length]; "</s>" for
-        END_ID, "" on padding.
-        """
-        return self.target_tokens(features["inputs"])
-
     def target_tokens(self, symbols: Any) -> Any:
-        """The subwords of symbols int32 [batch, length], as ``tokens`` does."""
+        """The subwords of symbols int32 [batch, length], strings [batch, length]; "</s>" for END_ID,
+        "" on padding.
+        """
         subwords = tf.gather(self._subwords, symbols)
         subwords = tf.where(tf.equal(symbols, END_ID), self.end_token, subwords)
         return tf.where(tf.equal(symbols, PADDING_ID), "", subwords)
