@@ -71,8 +71,8 @@ class TranslationCodec(TextCodec):
         return self._tokenizer.detokenize(kept)
 
     def target_tokens(self, symbols: Any) -> Any:
-        """The pieces of symbols int32 [batch, length], strings [batch, length]: "▁" is a blank, "</s>"
-        END_ID, "" padding.
+        """The pieces of symbols int32 [batch, length], strings [batch, length]: "▁" is a blank,
+        "</s>" END_ID, "" padding.
         """
         pieces = self._tokenizer.id_to_string(tf.maximum(symbols - self._shift, 0))
         pieces = tf.where(tf.equal(symbols, END_ID), self.end_token, pieces)

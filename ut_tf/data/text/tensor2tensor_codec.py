@@ -87,8 +87,8 @@ class Tensor2TensorCodec(TextCodec):
         return self._joined(tf.strings.reduce_join(written, axis=1))
 
     def target_tokens(self, symbols: Any) -> Any:
-        """The subwords of symbols int32 [batch, length], strings [batch, length]; "</s>" for END_ID,
-        "" on padding.
+        """The subwords of symbols int32 [batch, length], strings [batch, length]; "</s>" for
+        END_ID, "" on padding.
         """
         subwords = tf.gather(self._subwords, symbols)
         subwords = tf.where(tf.equal(symbols, END_ID), self.end_token, subwords)
