@@ -224,6 +224,11 @@ def check_portable(values: dict[str, Any], folder: Path) -> None:
             f"{folder / CONFIG_FILE} names a folder of code (usr_dir={values['usr_dir']!r}), which"
             " no saved model may: set it to null, and give a `usr_dir` that you trust yourself."
         )
+    if values.get("own_code") and not registry.has_code_of_users():
+        raise UserError(
+            f"the model in {folder} was made with code of its author, which it does not bring: add"
+            " `usr_dir`=FOLDER, where that code lies and you trust it."
+        )
     declared = registry.problems.file_arguments(values["problem"])
     arguments = [value for name, value in values["problem_args"].items() if name in declared]
     files = [

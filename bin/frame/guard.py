@@ -5,6 +5,7 @@ directory or, where nothing can be written there, in the temporary folder.
 """
 
 import errno
+import itertools
 import os
 import platform
 import re
@@ -188,7 +189,8 @@ def _reason(error: BaseException) -> str:
 
 def _place(error: BaseException, argv: Sequence[str]) -> str:
     """Where the code of the user's own failed, "in FILE:LINE: "; nothing where it did not."""
-    folder = next((word.partition("=")[2] for word in argv if word.startswith("--usr_dir=")), "")
+    words = [part for word in argv for part in word.split("=", 1)]
+    folder = dict(itertools.pairwise(words)).get("--usr_dir", "")
     if not folder:
         return ""
     root = os.path.realpath(os.path.expanduser(folder))

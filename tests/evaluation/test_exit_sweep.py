@@ -13,12 +13,13 @@ import pytest
 
 from tests.bin.tiny_runs import digits_run, save
 from tests.training.toy import toy_run
-from ut_tf import run_weights
+from ut_tf import registry, run_weights
 from ut_tf.bin import eval as eval_command
 from ut_tf.errors import UserError
 from ut_tf.evaluation.compute import sweep_compute
-from ut_tf.evaluation.exit_thresholds import THRESHOLDS, possible_rules
+from ut_tf.evaluation.exit_thresholds import THRESHOLDS, possible_rules, rules_at_thresholds
 from ut_tf.evaluation.records import read_records
+from ut_tf.models.universal_transformer.exit_rules import ExitRule
 from ut_tf.run import Run
 from ut_tf.storage.checkpoints import CheckpointStore
 
@@ -49,6 +50,21 @@ def test_a_run_is_judged_at_full_depth_and_under_rules(
         rows = list(csv.DictReader(file))
     assert [float(row["loss"]) for row in rows] == [point.metrics["loss"] for point in sweep.points]
     assert rows[0]["value"] == "" and float(rows[1]["value"]) == 1e6
+
+
+def test_a_rule_of_one_s_own_has_thresholds_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own(ExitRule):
+        """A rule."""
+
+        sweep_thresholds = (0.1, 0.2)
+
+    monkeypatch.setitem(registry.exit_rules._registered, "own", (Own, ""))
+    run = toy_run(tmp_path, model="universal_transformer")
+    assert rules_at_thresholds(run, ["own"]) == [("own", 0.1), ("own", 0.2)]
+    with pytest.raises(UserError, match="the exit rule Own calls `logits\\(\\)`: set reads_logits"):
+        Own().asked(None)
 
 
 def test_rules_that_a_model_cannot_take_are_left_out(tmp_path: Path) -> None:

@@ -188,6 +188,22 @@ def test_user_code_may_register_the_problem_of_a_saved_model(
     assert ut_tf.Run.load(copy, usr_dir="mine").problem == "own_stories"
 
 
+def test_a_saved_model_of_own_code_says_so(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tests have registered names of their own.
+    monkeypatch.setattr(registry, "has_code_of_users", lambda: False)
+    _config(copy, problem="own_stories", own_code=True)
+    with pytest.raises(UserError, match=r"code of its author.* add `usr_dir`=FOLDER"):
+        ut_tf.load(copy)
+
+
+def test_the_card_of_own_code_asks_for_its_folder(run: Run, tmp_path: Path) -> None:
+    own = dataclasses.replace(run, usr_dir=str(tmp_path / "mine"))
+    ut_tf.save(own, tmp_path / "saved")
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert card.count("--usr_dir=mine") == 3 and 'usr_dir="mine")' in card
+    assert str(tmp_path) not in card
+
+
 class DigitsOf04(TextCodec):
     """A codec as 0.4 had them: its checks stand in ``read``."""
 
@@ -303,7 +319,11 @@ def test_what_could_not_be_read_is_not_saved(
 def test_a_saved_model_keeps_no_paths_of_the_machine(tmp_path: Path) -> None:
     arguments = {"source_files": [str(tmp_path / "own" / "texts.tsv")], "vocab_size": 100}
     run = SimpleNamespace(
-        output_dir=tmp_path, hparams=HParams(), problem="translate_files", problem_args=arguments
+        output_dir=tmp_path,
+        hparams=HParams(),
+        problem="translate_files",
+        problem_args=arguments,
+        usr_dir=str(tmp_path / "mine"),
     )
     assert str(tmp_path) not in json.dumps(_portable_config(run, {}))  # type: ignore[arg-type]
 

@@ -53,8 +53,13 @@ def rules_at_thresholds(run: Run, rules: Sequence[str]) -> list[tuple[str, float
     return [
         (rule, threshold)
         for rule in rules or possible_rules(run)
-        for threshold in THRESHOLDS.get(rule, (None,))
+        for threshold in _thresholds(rule)
     ]
+
+
+def _thresholds(rule: str) -> tuple[float | None, ...]:
+    own: tuple[float | None, ...] = registry.exit_rules.attribute(rule, "sweep_thresholds", (None,))
+    return THRESHOLDS.get(rule, own)
 
 
 def use_of_rule(rule: str, threshold: float | None) -> str:

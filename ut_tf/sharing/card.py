@@ -14,6 +14,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from ut_tf import registry
@@ -75,7 +76,7 @@ def model_card(run: Run, stored: Stored) -> str:
     sections = [
         _front_matter(run, stored, record),
         f"# {stored.name}\n\n{_what_it_is(run, stored)}",
-        f"## Use\n\n{_use(stored)}",
+        f"## Use\n\n{_use(run, stored)}",
         f"## Task and data\n\n{_task(run, record)}",
         f"## Training\n\n{_training(run, stored)}",
         f"## Score\n\n{_score(run, stored, record)}",
@@ -150,16 +151,24 @@ def _what_it_is(run: Run, stored: Stored) -> str:
     )
 
 
-def _use(stored: Stored) -> str:
-    folder = f"models/{stored.name}"
-    commands = [_command(name, {"model": folder}) for name in ("ut-eval", "ut-decoder")]
-    lines = ["import ut_tf", "", f'model = ut_tf.load("{folder}")  # or hf://<user>/{stored.name}']
+def _use(run: Run, stored: Stored) -> str:
+    folder, usr_dir = f"models/{stored.name}", _code_folder(run)
+    flags = {"model": folder, "usr_dir": usr_dir}
+    commands = [_command(name, flags) for name in ("ut-eval", "ut-decoder")]
+    code = f', usr_dir="{usr_dir}"' if usr_dir else ""
+    load = f'model = ut_tf.load("{folder}"{code})  # or hf://<user>/{stored.name}'
+    lines = ["import ut_tf", "", load]
     if stored.fields:
         lines.append(f"print(model.answer({', '.join(stored.fields)}))  # texts")
     else:
         commands.pop()
     lines.append("model.model  # the keras.Model")
     return "\n".join(["```python", *lines, "```", "", "```sh", *commands, "```"])
+
+
+def _code_folder(run: Run) -> str:
+    """The name of the folder of code that the run needs; empty: none."""
+    return PurePath(run.usr_dir).name if run.usr_dir else ""
 
 
 def _task(run: Run, record: Record | None) -> str:
@@ -183,6 +192,7 @@ def _training(run: Run, stored: Stored) -> str:
     arguments = ",".join(f"{name}={_plain(value)}" for name, value in portable.items())
     model_of_set = registry.hparams_sets.get(run.hparams_set)().model
     flags = {
+        "usr_dir": _code_folder(run),
         "problem": run.problem,
         "problem_args": arguments,
         "hparams_set": run.hparams_set,

@@ -120,6 +120,7 @@ def _portable_config(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         "data_dir": "",
         "tmp_dir": "",
         "usr_dir": None,
+        "own_code": run.usr_dir is not None,
         "trained": state,
     }
 

@@ -208,6 +208,6 @@ def test_an_error_in_the_user_s_own_code_names_its_file_and_line(tmp_path, monke
     exec(compile(source, str(own), "exec"), names)
     with pytest.raises(ValueError, match="kernel") as raised:
         names["call"](KeyError("kernel"))
-    argv = [f"--usr_dir={own.parent}"]
-    line = guard.sentence_of(raised.value, "ut-x", (), argv)
-    assert f"ValueError (in {own}:2: no attribute kernel); " in line
+    for argv in ([f"--usr_dir={own.parent}"], ["--usr_dir", str(own.parent), "--json"]):
+        line = guard.sentence_of(raised.value, "ut-x", (), argv)
+        assert f"ValueError (in {own}:2: no attribute kernel); " in line

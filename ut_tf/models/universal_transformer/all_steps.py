@@ -112,8 +112,7 @@ class EveryStep(Depth):
         new = tf.nest.map_structure(kept, carry, new)
 
         def logits() -> Any:
-            assert exits.head is not None
-            return exits.head(self.final_state(new))
+            return exits.rule.asked(exits.head)(self.final_state(new))
 
         stops, carried = exits.rule.check(index, new.state, carried, logits)
         return (carried, tf.logical_or(exited, stops)), new

@@ -371,8 +371,7 @@ class EarlyExit(Depth):
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Exiting
     ) -> tuple[Carry, Exiting, Any]:
         def logits() -> Any:
-            assert self.head is not None
-            return self.head(self.depth.answer(carry, new, kept.pondering))
+            return self.rule.asked(self.head)(self.depth.answer(carry, new, kept.pondering))
 
         exits, carried = self.rule.check(index, new.state, kept.carried, logits)
         probability = tf.where(exits, 1.0, probability)

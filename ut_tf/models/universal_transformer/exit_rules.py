@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
+from ut_tf.errors import UserError
+
 Logits = Callable[[], Any]
 """Makes float32 [..., vocab_size] of what each position would answer now."""
 
@@ -33,6 +35,7 @@ class ExitRule:
       reads_logits: whether the rule asks for logits.
       reads_q_values: whether it asks for Q values, float32 [batch, 2], in their place.
       default_threshold: see above.
+      sweep_thresholds: those that ``ut-eval --exit_sweep`` tries; by default its own alone.
     """
 
     reads_logits: ClassVar[bool] = False
@@ -52,9 +55,9 @@ class ExitRule:
           vocab_size: width of the logits; None for rules that read none.
 
         Returns:
-          A structure of tensors [..., width] or [...].
+          A structure of tensors [..., width] or [...]; by default nothing.
         """
-        raise NotImplementedError
+        return ()
 
     def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         """Returns the positions that exit after a step.
@@ -69,6 +72,19 @@ class ExitRule:
           (bool [...], what the rule carries to the next step).
         """
         raise NotImplementedError
+
+    def asked(self, head: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+        """The head, for a rule that asks for logits.
+
+        Raises:
+          UserError: the rule does not say that it reads any, and gets none.
+        """
+        if head is None:
+            raise UserError(
+                f"the exit rule {type(self).__name__} calls `logits()`: set reads_logits = True in"
+                " its class."
+            )
+        return head
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor."""
