@@ -64,10 +64,8 @@ class StoredRun:
     @property
     def evaluations(self) -> list[str]:
         """The commands that measure its figures."""
-        commands = (record.evaluation for record in self.records)
-        return [
-            text for text in dict.fromkeys(commands) if text.startswith("ut-eval --output_dir=")
-        ]
+        commands = dict.fromkeys(record.evaluation or "" for record in self.records)
+        return [text for text in commands if text.startswith("ut-eval --output_dir=")]
 
     @property
     def folder(self) -> Path:

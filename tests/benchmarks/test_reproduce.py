@@ -41,6 +41,11 @@ def kept(table: str, metric: str, value: float, seed: int = 0, **more: Any) -> R
     return ResultRecord(table=table, row="UT", metric=metric, value=value, seed=seed, **values)
 
 
+def test_the_results_of_the_project_can_be_trained_again(reproduce: Any) -> None:
+    files = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
+    assert len(reproduce.stored_runs(files)) > 400
+
+
 def test_the_cheapest_run_of_each_table_that_fits(tmp_path: Path, reproduce: Any) -> None:
     metric = "length_4/seq_accuracy"
     records = [
