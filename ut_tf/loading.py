@@ -3,6 +3,7 @@ Keras; and data that stands beside the code.
 """
 
 import importlib
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,3 +28,14 @@ def load_module(name: str) -> ModuleType:
 def read_yaml(path: Path) -> Any:
     """Returns the content of a YAML file that comes with ut-tf."""
     return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def place(value: Any) -> str:
+    """The file and the name of a class or function, for messages."""
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    # Such as a functools.partial of the class.
+    named = value if hasattr(value, "__qualname__") else getattr(value, "func", type(value))
+    source = getattr(sys.modules.get(named.__module__), "__file__", named.__module__)
+    return f"{source}:{named.__qualname__}"

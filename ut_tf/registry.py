@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ut_tf.errors import UserError, did_you_mean
-from ut_tf.loading import load_module
+from ut_tf.loading import load_module, place
 from ut_tf.paths import expanded
 
 T = TypeVar("T")
@@ -219,18 +219,18 @@ class Registry:
         Raises:
           UserError: the name is taken, or the value cannot be registered.
         """
-        place = _place(value)
+        source = place(value)
         taken = self._registered[name][1] if name in self._registered else None
         if taken is None and name in self._entries():
             taken = self._entries()[name].target
         if taken is not None:
             raise UserError(
-                f"{self.kind} {name!r} is registered twice, in {taken} and in {place}: give one of"
+                f"{self.kind} {name!r} is registered twice, in {taken} and in {source}: give one of"
                 " them another name."
             )
         if self._check:
             _load(self._check, f"{self.kind} {name!r}")(name, value)
-        self._registered[name] = (value, place)
+        self._registered[name] = (value, source)
         return value
 
     def _entries(self) -> Mapping[str, Entry]:
@@ -255,16 +255,6 @@ def _load(target: str, what: str) -> Any:
         raise UserError(
             f"{what} needs {module_name}, which cannot be imported: {error}."
         ) from error
-
-
-def _place(value: Any) -> str:
-    code = getattr(value, "__code__", None)
-    if code is not None:
-        return f"{code.co_filename}:{code.co_firstlineno}"
-    # Such as a functools.partial of the class.
-    named = value if hasattr(value, "__qualname__") else getattr(value, "func", type(value))
-    source = getattr(sys.modules.get(named.__module__), "__file__", named.__module__)
-    return f"{source}:{named.__qualname__}"
 
 
 _RECURRENCE = "ut_tf.models.universal_transformer.catalogue"

@@ -11,7 +11,7 @@ How it is used::
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from ut_tf.data.example_pools import ExamplePools
 from ut_tf.data.example_table import ExampleTable
 from ut_tf.data.problem import EvaluationSet, Problem
 from ut_tf.errors import UserError, marked
+from ut_tf.loading import place
 from ut_tf.notices import worded
 
 WEIGHT = "weight"
@@ -97,6 +98,7 @@ def train_batches(
         # What stays for several updates keeps its row: batches of one length have one size.
         full = training.supervision == "deep"
         batches = _planned(table, plan, bounds, sizes, training.jit_compile, full)
+    _check_features(problem, "train", data_dir, batches.element_spec)
     if num_replicas > 1:
         batches = batches.map(_filler(num_replicas), num_parallel_calls=1).flat_map(
             _splitter(num_replicas)
@@ -147,6 +149,7 @@ def eval_batches(
     batches = _planned(
         table, [chosen[numbers] for numbers in plan], bounds, sizes, full_shapes=False
     )
+    _check_features(problem, split, data_dir, batches.element_spec)
     return batches.prefetch(2).with_options(_options())
 
 
@@ -352,6 +355,15 @@ def _check_lengths(
         )
     if max_length is not None and lengths.min() > max_length:
         raise _none_fits(problem, split, data_dir, max_length)
+
+
+def _check_features(problem: Problem, split: str, data_dir: Path, features: Iterable[str]) -> None:
+    missing = sorted({"inputs", "targets"}.difference(features))
+    if missing and (missing != ["inputs"] or problem.spec(data_dir).inputs != "none"):
+        raise UserError(
+            f"problem {problem.name} ({place(type(problem))}): the examples of its split {split!r}"
+            f" have the features {', '.join(features)}; expected {', '.join(missing)} among them."
+        )
 
 
 def _none_fits(problem: Problem, split: str, data_dir: Path, max_length: int) -> UserError:

@@ -21,6 +21,7 @@ import keras
 from ut_tf import registry
 from ut_tf.config.base import Config, filled_in
 from ut_tf.config.part_options import own_options, parameters
+from ut_tf.errors import UserError
 from ut_tf.layers.attention import MultiHeadAttention
 from ut_tf.layers.block import Block
 from ut_tf.layers.block_cached import WITH_FINAL_NORM
@@ -29,6 +30,8 @@ from ut_tf.layers.position_encodings import PositionEncoding
 from ut_tf.layers.position_mixing import PositionMixing
 from ut_tf.layers.stack import LayerStack
 from ut_tf.layers.transition import StepTransitions
+from ut_tf.loading import place
+from ut_tf.models.part_contracts import checked_part
 from ut_tf.registry import Registry
 
 
@@ -66,8 +69,21 @@ def make_chosen(kind: Registry, config: Any, field: str, **offered: Any) -> Any:
       field: its name; options of the part are called FIELD.OPTION.
       offered: as of ``make_part``.
     """
-    factory = kind.get(getattr(config, field))
-    return make_part(factory, config, **{**offered, **own_options(config, field)})
+    name = getattr(config, field)
+    factory, given = kind.get(name), {**offered, **own_options(config, field)}
+    if not kind.is_own(name):
+        return make_part(factory, config, **given)
+    what = f"{kind.kind} {name!r} ({place(factory)})"
+    try:
+        part = make_part(factory, config, **given)
+    except TypeError as error:
+        if "__init__() missing" not in str(error):
+            raise
+        raise UserError(
+            f"{what}: {error}, which is no hyperparameter: declare it in `options`, or give it a"
+            " default."
+        ) from error
+    return checked_part(what, kind.kind, part)
 
 
 def make_position_encoding(config: Any) -> PositionEncoding:

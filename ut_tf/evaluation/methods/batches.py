@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
 from ut_tf.data.pipeline import eval_batches
@@ -15,6 +16,7 @@ from ut_tf.data.problem import EvaluationSet
 from ut_tf.errors import UserError
 from ut_tf.evaluation.measurement import Measurement
 from ut_tf.evaluation.method import EvaluationContext, EvaluationMethod
+from ut_tf.loading import place
 from ut_tf.metrics import per_example
 from ut_tf.metrics.sums import COMPUTING, PONDERING, GroupedSums, Metric
 
@@ -79,11 +81,20 @@ class BatchMethod(EvaluationMethod):
         evaluation_set: EvaluationSet,
     ) -> None:
         """Adds a batch, of which ``judge`` gave `judged`, to the sums."""
+        weights = batch["weight"].numpy()
+        needed = {name for metric in self.metrics.values() for name in metric.sums} - {"examples"}
+        shapes = {name: list(np.shape(value)) for name, value in judged.items()}
+        wanted = list(weights.shape)
+        if wrong := [name for name in sorted(needed) if shapes.get(name) != wanted]:
+            raise UserError(
+                f"evaluation method {evaluation_set.method!r} ({place(type(self))}): its sums are"
+                f" {shapes}; `metrics` need {dict.fromkeys(wrong, wanted)}."
+            )
         groups = [
             batch[name].numpy() if name else None
             for name in (evaluation_set.group_by, evaluation_set.ponder_by)
         ]
-        sums.add(judged, batch["weight"].numpy(), *groups)
+        sums.add(judged, weights, *groups)
 
     def measurement(
         self, sums: GroupedSums, evaluation_set: EvaluationSet, with_intervals: bool
