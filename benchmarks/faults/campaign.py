@@ -30,10 +30,7 @@ SCRIPTS = {
     "kills.py": "Commands killed and started again, results compared to the last bit",
     "workers.py": "One of several workers disturbed, then all started again",
 }
-SAMPLE = {
-    "fuzz.py": ["--seconds=5"],
-    "damaged.py": ["--seconds=6"],
-}
+SAMPLE = {"fuzz.py": ["--seconds=5"], "damaged.py": ["--seconds=6"]}
 # What a script prints before it is stopped counts; none should need as long.
 _MOST_SECONDS = 1500
 

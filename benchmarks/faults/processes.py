@@ -136,12 +136,7 @@ def cluster_environments(workers: int) -> list[dict[str, str]]:
     ]
 
 
-def _become(
-    command: str,
-    argv: list[str],
-    messages: Path,
-    environment: Mapping[str, str],
-) -> None:
+def _become(command: str, argv: list[str], messages: Path, environment: Mapping[str, str]) -> None:
     """Is the command, and ends the process."""
     output = os.open(messages, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)

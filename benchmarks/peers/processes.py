@@ -116,11 +116,7 @@ class Peer:
     """
 
     def __init__(
-        self,
-        name: str,
-        run: Run,
-        batches: Sequence[tuple[int, dict[str, Any]]],
-        threads: int,
+        self, name: str, run: Run, batches: Sequence[tuple[int, dict[str, Any]]], threads: int
     ) -> None:
         assert run.spec is not None
         training = run.hparams.training

@@ -20,13 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ut_tf.config.fields import (
-    PART_OPTIONS,
-    checked_value,
-    declaration,
-    default_of,
-    fields_of,
-)
+from ut_tf.config.fields import PART_OPTIONS, checked_value, declaration, default_of, fields_of
 from ut_tf.config.overrides import parse_assignments
 from ut_tf.config.part_options import (
     changed_options,

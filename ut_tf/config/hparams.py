@@ -28,19 +28,9 @@ from ut_tf.config.base import (
     stored_values,
 )
 from ut_tf.config.families import config_class, every_field, models_with
-from ut_tf.config.fields import (
-    declaration,
-    default_of,
-    fields_of,
-    without_effect,
-)
+from ut_tf.config.fields import declaration, default_of, fields_of, without_effect
 from ut_tf.config.overrides import parse_assignments
-from ut_tf.config.part_options import (
-    choosing_fields,
-    declared,
-    every_option,
-    values_of,
-)
+from ut_tf.config.part_options import choosing_fields, declared, every_option, values_of
 from ut_tf.config.tensor2tensor import HINTS, REMOVED
 from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError, near_names

@@ -3,14 +3,7 @@
 from typing import Any
 
 from ut_tf.evaluation.by_difficulty import DifficultyReport
-from ut_tf.figures.style import (
-    COLORS,
-    draw_band,
-    in_style,
-    legend_outside,
-    line_style,
-    new_figure,
-)
+from ut_tf.figures.style import COLORS, draw_band, in_style, legend_outside, line_style, new_figure
 
 _STEPS = {"steps": "taken", "final": "until the answer is final"}
 

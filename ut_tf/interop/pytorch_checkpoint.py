@@ -354,10 +354,7 @@ _OPCODES: dict[str, Callable[[_Reader, Any], None]] = {
     # They say how the program is stored.
     **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda _reader, _argument: None),
     **dict.fromkeys(
-        (
-            *("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"),
-            "BINFLOAT",
-        ),
+        (*("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"), "BINFLOAT"),
         lambda reader, argument: reader.stack.append(argument),
     ),
     "NONE": _push(lambda: None),

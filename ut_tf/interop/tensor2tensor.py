@@ -35,11 +35,7 @@ from ut_tf.interop.tensor2tensor_hparams import (
     network_from_hparams,
 )
 from ut_tf.interop.tensor2tensor_variables import as_trained, matched, normalized, root_of
-from ut_tf.interop.tensor2tensor_vocabulary import (
-    TEXT_PROBLEM,
-    find_vocabulary,
-    named_vocabulary,
-)
+from ut_tf.interop.tensor2tensor_vocabulary import TEXT_PROBLEM, find_vocabulary, named_vocabulary
 from ut_tf.notices import note, report
 from ut_tf.paths import expanded
 from ut_tf.problem_spec import ProblemSpec

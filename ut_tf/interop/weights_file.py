@@ -11,10 +11,7 @@ from ut_tf.interop.pytorch_checkpoint import read_pth
 from ut_tf.interop.safetensors_file import read_safetensors
 from ut_tf.paths import expanded
 
-_READERS = {
-    **dict.fromkeys((".pth", ".pt", ".bin"), read_pth),
-    ".safetensors": read_safetensors,
-}
+_READERS = {**dict.fromkeys((".pth", ".pt", ".bin"), read_pth), ".safetensors": read_safetensors}
 
 
 def weights_file(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:

@@ -167,8 +167,7 @@ class CachedAttention:
     def _project_rows(self, x: Any, weights: Weights, count: int, beam_size: int) -> list[Any]:
         """Returns `count` of [batch, num_heads, beam_size, head_size]."""
         heads = tf.reshape(
-            affine(x, weights["projection"]),
-            [-1, beam_size, count, self.num_heads, self.head_size],
+            affine(x, weights["projection"]), [-1, beam_size, count, self.num_heads, self.head_size]
         )
         return list(tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count))
 

@@ -152,11 +152,7 @@ class Block(CachedBlock, OptionalOutputs, Composite):
             getattr(self, name).build(input_shape)
 
     def call(
-        self,
-        x: Any,
-        context: BlockContext | None = None,
-        training: bool = False,
-        step: Any = 0,
+        self, x: Any, context: BlockContext | None = None, training: bool = False, step: Any = 0
     ) -> tuple[Any, Any, Any]:
         context = BlockContext() if context is None else BlockContext(*context)
         own = of_memory = None

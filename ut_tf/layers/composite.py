@@ -46,10 +46,7 @@ class Composite(keras.layers.Layer):  # type: ignore[misc]
             if name not in ("self", "kwargs")
         ]
         own = {name: getattr(self, self.attributes.get(name, name)) for name in names}
-        return {
-            **super().get_config(),
-            **{name: _serialized(value) for name, value in own.items()},
-        }
+        return {**super().get_config(), **{name: _serialized(value) for name, value in own.items()}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

@@ -124,8 +124,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
         if self.position_digits and ids is not None and not backward:
             index = _position_inputs(tf.cast(ids, tf.int32), self.position_digits)
         return self._look_up(
-            assigned,
-            lengths[:, None] + float(self.end_position) - index if backward else index,
+            assigned, lengths[:, None] + float(self.end_position) - index if backward else index
         )
 
     def targets(self, assigned: Any, order: Any, input_lengths: Any) -> Any:
@@ -140,8 +139,7 @@ class Positions(keras.layers.Layer):  # type: ignore[misc]
             return self._look_up(assigned, order + 1.0)
         last = input_lengths[:, None]
         return self._look_up(
-            assigned,
-            last - order if self.target_position == "backward" else last + order + 1.0,
+            assigned, last - order if self.target_position == "backward" else last + order + 1.0
         )
 
     def _look_up(self, assigned: Any, index: Any) -> Any:

@@ -128,7 +128,4 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
             for name, state in zip(before, states, strict=True)
         }
         y = tf.cast(x, self.compute_dtype) + output
-        return y if self.pre_norm else self.norm.step(y, weights), {
-            **cache,
-            "transition": after,
-        }
+        return y if self.pre_norm else self.norm.step(y, weights), {**cache, "transition": after}

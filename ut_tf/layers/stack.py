@@ -60,10 +60,7 @@ class LayerStack(Composite):
         build_parts([*self.blocks, self.final_norm], input_shape)
 
     def call(
-        self,
-        inputs: Any,
-        given: StackInputs,
-        training: bool = False,
+        self, inputs: Any, given: StackInputs, training: bool = False
     ) -> tuple[Any, RecurrenceDetails]:
         context = given.block_context()
         state = add_signal(inputs, given.position_signal, self.compute_dtype)

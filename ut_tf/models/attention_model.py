@@ -283,10 +283,7 @@ class AttentionModel(EncoderDecoder):
             self.compute_dtype,
         )
         signal, context = self._position_inputs.step_context(
-            step,
-            cache_position.beam_size,
-            cache.get("examples", {}),
-            weights.get("positions"),
+            step, cache_position.beam_size, cache.get("examples", {}), weights.get("positions")
         )
         inputs = self.embed_step(symbols, step, weights)
         given = PositionInputs(

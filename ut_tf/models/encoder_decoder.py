@@ -42,12 +42,7 @@ from ut_tf.models.heads import (
     prepare_logits,
     token_logits,
 )
-from ut_tf.models.interfaces import (
-    CallOptions,
-    Encoded,
-    ModelDetails,
-    fixed_depth,
-)
+from ut_tf.models.interfaces import CallOptions, Encoded, ModelDetails, fixed_depth
 from ut_tf.models.summary import ShownLayer
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec

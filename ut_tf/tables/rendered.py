@@ -17,15 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ut_tf.errors import UserError
 from ut_tf.markdown import as_prose, as_table
 from ut_tf.tables.cells import Cell, marks_of
-from ut_tf.tables.layout import (
-    NOTHING,
-    SEPARATOR,
-    Column,
-    PublishedRow,
-    SummaryLine,
-    Table,
-    Total,
-)
+from ut_tf.tables.layout import NOTHING, SEPARATOR, Column, PublishedRow, SummaryLine, Table, Total
 from ut_tf.tables.lines import (
     FilledTable,
     Line,

@@ -22,24 +22,13 @@ from typing import Any
 
 from ut_tf.config.processor import usable_cores
 from ut_tf.data.corpus.encoded_pairs import PairIds, read_counts, read_shards
-from ut_tf.data.corpus.encoding import (
-    Filters,
-    Pair,
-    encode_split,
-    progress_bar,
-    sample_items,
-)
+from ut_tf.data.corpus.encoding import Filters, Pair, encode_split, progress_bar, sample_items
 from ut_tf.data.corpus.held_out import LONGEST_JUDGED, HeldOut
 from ut_tf.data.corpus.parallel_text import ParallelFiles
 from ut_tf.data.prepared import DamageError, PreparedFolder, check_readable, source_record
 from ut_tf.data.split_of import same_text
 from ut_tf.data.text.subword_files import AnySubwords, read_subwords, warn_of_other_text
-from ut_tf.data.text.subwords import (
-    SubwordKind,
-    fit_texts,
-    smaller_vocabulary,
-    train_subwords,
-)
+from ut_tf.data.text.subwords import SubwordKind, fit_texts, smaller_vocabulary, train_subwords
 from ut_tf.errors import UserError, counted
 from ut_tf.notices import report
 from ut_tf.storage.files import open_regular, sha256_of, write_bytes, write_text
@@ -311,11 +300,7 @@ class Corpus:
                 if settings.fitted:
                     texts, size = fit_texts(texts, size)
                 model = train_subwords(
-                    texts,
-                    size,
-                    settings.subword_model,
-                    settings.exact,
-                    settings.sized,
+                    texts, size, settings.subword_model, settings.exact, settings.sized
                 )
             write_bytes(self.vocab_file, model)
             # The shards that follow are of this vocabulary: another one in its place is found out

@@ -25,11 +25,7 @@ class HeldOut:
     """
 
     def __init__(
-        self,
-        train: Iterable[Pair],
-        total: int,
-        filters: Filters,
-        key: Callable[[str], str] = str,
+        self, train: Iterable[Pair], total: int, filters: Filters, key: Callable[[str], str] = str
     ) -> None:
         self._key = key
         size = min(_HELD_OUT_MOST, int(np.ceil(_HELD_OUT_SHARE * total)))

@@ -312,10 +312,7 @@ def _at_once(lines: Iterable[str]) -> int:
 
 
 def _checked(
-    rows: Iterable[tuple[int, tuple[str, ...]]],
-    errors: Callable[..., Any],
-    name: str,
-    at_once: int,
+    rows: Iterable[tuple[int, tuple[str, ...]]], errors: Callable[..., Any], name: str, at_once: int
 ) -> Iterator[tuple[str, ...]]:
     for some in chunks(rows, at_once):
         columns = zip(*(texts for _, texts in some), strict=True)

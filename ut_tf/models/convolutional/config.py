@@ -48,9 +48,7 @@ class ByteNetConfig(
     title: ClassVar[str] = "ByteNet"
 
     max_dilation: int = option(
-        16,
-        at_least=1,
-        must_be=("a power of two", lambda dilation: dilation & (dilation - 1) == 0),
+        16, at_least=1, must_be=("a power of two", lambda dilation: dilation & (dilation - 1) == 0)
     )
     """Positions seen lie 1, 2, 4, … up to so far apart from block to block, then 1 again; a power
     of two.

@@ -207,12 +207,7 @@ class LSTMDecoder(keras.layers.Layer):  # type: ignore[misc]
         ]
 
     def step(
-        self,
-        x: Any,
-        index: Any,
-        weights: dict[str, Any],
-        memory: Memory,
-        state: list[Carried],
+        self, x: Any, index: Any, weights: dict[str, Any], memory: Memory, state: list[Carried]
     ) -> tuple[Any, list[Carried]]:
         """One new position; arguments and result are those of ``interfaces.DecoderPart.step``."""
         if self.first is not None:

@@ -134,8 +134,7 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         ids = tf.cast(ids, tf.int32)
         read, age, question = self._rows(ids, training)
         encoding = tf.cast(
-            position_encoding(tf.cast(ids != 0, tf.float32), self.hidden_size),
-            self.compute_dtype,
+            position_encoding(tf.cast(ids != 0, tf.float32), self.hidden_size), self.compute_dtype
         )
         words = tf.gather(tf.cast(self.words, self.compute_dtype), ids)
         rows = tf.einsum("brwsd,brwd->srbd", words, encoding)
@@ -177,11 +176,7 @@ class MemoryHops(keras.layers.Layer):  # type: ignore[misc]
         read = tf.logical_and(
             age >= 0, age < (self.memory_size if training else self.eval_memory_size)
         )
-        return (
-            tf.cast(read, tf.float32),
-            tf.clip_by_value(age, 0, self.memory_size - 1),
-            question,
-        )
+        return (tf.cast(read, tf.float32), tf.clip_by_value(age, 0, self.memory_size - 1), question)
 
     def _with_empty_facts(self, age: Any) -> Any:
         """Ages int32 [batch, rows] with the empty facts behind each fact counted in; the ages of

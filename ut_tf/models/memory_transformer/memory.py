@@ -25,12 +25,7 @@ from ut_tf.layers.composite import Composite, build_parts, kept_parts
 from ut_tf.layers.contracts import PositionInputs, StackInputs
 from ut_tf.layers.coordinates import ROTARY_BASE, add_signal, rotation_table
 from ut_tf.layers.key_value_cache import CachePosition
-from ut_tf.layers.recurrence_details import (
-    Observer,
-    RecurrenceDetails,
-    StepView,
-    details_of_layers,
-)
+from ut_tf.layers.recurrence_details import Observer, RecurrenceDetails, StepView, details_of_layers
 
 
 def prepend(tensor: Any, size: int, value: float, axis: int) -> Any:
@@ -223,10 +218,7 @@ class MemoryStack(Composite):
         build_parts([self.memory, self.stack], input_shape)
 
     def call(
-        self,
-        inputs: Any,
-        given: StackInputs,
-        training: bool = False,
+        self, inputs: Any, given: StackInputs, training: bool = False
     ) -> tuple[Any, RecurrenceDetails]:
         size, observer = self.memory.size(training), given.observer
         memory = self.memory(tf.shape(inputs)[0], training=training, puzzles=given.puzzles)
@@ -391,10 +383,7 @@ class BottleneckStack(Composite):
         build_parts([self.memory, *blocks, self.final_norm], input_shape)
 
     def call(
-        self,
-        inputs: Any,
-        given: StackInputs,
-        training: bool = False,
+        self, inputs: Any, given: StackInputs, training: bool = False
     ) -> tuple[Any, RecurrenceDetails]:
         size, s = self.memory.size(training), given.block_context()
         symbols = add_signal(inputs, given.position_signal, self.compute_dtype)
@@ -425,12 +414,7 @@ class BottleneckStack(Composite):
 
 
 def _attend(
-    block: Block,
-    states: Any,
-    others: Any,
-    rotation: Any,
-    context: BlockContext,
-    training: bool,
+    block: Block, states: Any, others: Any, rotation: Any, context: BlockContext, training: bool
 ) -> tuple[Any, Any]:
     """Returns (the block's output for `states` that attend over `others`, turned by `rotation`; the
     attention weights).
@@ -439,8 +423,6 @@ def _attend(
         others = block.memory_attention_norm(others)
     keys, values = block.memory_attention.keys_values(others, rotation)
     output, _, weights = block(
-        states,
-        context=context._replace(memory_keys=keys, memory_values=values),
-        training=training,
+        states, context=context._replace(memory_keys=keys, memory_values=values), training=training
     )
     return output, weights

@@ -126,6 +126,5 @@ def _with_memory(model: AttentionModel, encoded: Encoded, options: CallOptions) 
     size = model.encoder.memory.size(options.training)
     rotation = prepend_identity(encoded.extra.rotation, size)
     return encoded._replace(
-        mask=prepend(encoded.mask, size, 1.0, 1),
-        extra=encoded.extra._replace(rotation=rotation),
+        mask=prepend(encoded.mask, size, 1.0, 1), extra=encoded.extra._replace(rotation=rotation)
     )

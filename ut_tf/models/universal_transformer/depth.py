@@ -260,12 +260,7 @@ class UntilHalted(Depth):
         self, index: Any, probability: Any, carry: Carry, new: Carry, kept: Pondering
     ) -> tuple[Carry, Pondering, Any]:
         state, output, halting, active = self.halting.advance(
-            probability,
-            index == self.bound - 1,
-            new.state,
-            carry.state,
-            kept.output,
-            kept.halting,
+            probability, index == self.bound - 1, new.state, carry.state, kept.output, kept.halting
         )
         probabilities = kept.probabilities
         if self.keeps_probabilities:

@@ -151,11 +151,7 @@ class Acceleration(ExitRule):
     default_threshold = 0.03
 
     def start(self, states: Any, vocab_size: int | None) -> Any:
-        return (
-            states,
-            tf.zeros_like(states, tf.float32),
-            tf.zeros_like(states[..., 0], tf.bool),
-        )
+        return (states, tf.zeros_like(states, tf.float32), tf.zeros_like(states[..., 0], tf.bool))
 
     def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
         previous, earlier_change, was_small = carried

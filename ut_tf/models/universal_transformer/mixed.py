@@ -82,10 +82,7 @@ class MixedStack(Composite):
         build_parts([self.recurrent, *self.attending], input_shape)
 
     def call(
-        self,
-        inputs: Any,
-        given: StackInputs,
-        training: bool = False,
+        self, inputs: Any, given: StackInputs, training: bool = False
     ) -> tuple[Any, RecurrenceDetails]:
         context = given.block_context()
         states = inputs

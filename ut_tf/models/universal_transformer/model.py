@@ -32,12 +32,7 @@ from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.noise import example_keys, mixed
 from ut_tf.models.universal_transformer.parts import make_stack
 from ut_tf.models.universal_transformer.recurrence import Recurrence
-from ut_tf.models.universal_transformer.restarts import (
-    Verifier,
-    chosen,
-    restart_numbers,
-    tiled,
-)
+from ut_tf.models.universal_transformer.restarts import Verifier, chosen, restart_numbers, tiled
 from ut_tf.models.universal_transformer.speculation import DraftingStepper
 
 
