@@ -384,12 +384,6 @@ def has_imported(usr_dir: str | Path) -> bool:
     return loaded is not None and getattr(loaded, "__file__", None) == str(folder / "__init__.py")
 
 
-def has_code_of_users() -> bool:
-    """Whether this process has registered names that do not come with ut-tf."""
-    kinds = [value for value in globals().values() if isinstance(value, Registry)]
-    return any(kind._registered for kind in kinds)
-
-
 def import_user_code(usr_dir: str | Path) -> None:
     """Imports the package in the folder `usr_dir`, whose modules register the user's own names; the
     second time does nothing.

@@ -45,6 +45,7 @@ from ut_tf.run_config import (
     check_code_is_here,
     check_portable,
     from_values,
+    naming_code,
     read_values,
     warn_of_changes,
     with_stored_names,
@@ -229,13 +230,14 @@ class Run(RunConfig):
         if usr_dir:
             # The caller's own, which may register the run's problem.
             registry.import_user_code(usr_dir)
-        if holds_model(folder):
-            check_portable(values, folder)
-            # Its own say nothing about this machine.
-            values = {**values, "data_dir": "", "tmp_dir": ""}
-        elif not usr_dir:
-            check_code_is_here(values, folder)
-        config = from_values(values, folder)
+        with naming_code(values, usr_dir):
+            if holds_model(folder):
+                check_portable(values, folder)
+                # Its own say nothing about this machine.
+                values = {**values, "data_dir": "", "tmp_dir": ""}
+            elif not usr_dir:
+                check_code_is_here(values, folder)
+            config = from_values(values, folder)
         folders = {
             "data_dir": _given_or_stored(data_dir, values["data_dir"], default_data_dir),
             "tmp_dir": _given_or_stored(tmp_dir, values["tmp_dir"], default_tmp_dir),

@@ -9,12 +9,13 @@ The file does not say where it is, so that a run directory can be moved. Files o
 read; hyperparameters that came later have the values by which 0.4 worked.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -224,11 +225,6 @@ def check_portable(values: dict[str, Any], folder: Path) -> None:
             f"{folder / CONFIG_FILE} names a folder of code (usr_dir={values['usr_dir']!r}), which"
             " no saved model may: set it to null, and give a `usr_dir` that you trust yourself."
         )
-    if values.get("own_code") and not registry.has_code_of_users():
-        raise UserError(
-            f"the model in {folder} was made with code of its author, which it does not bring: add"
-            " `usr_dir`=FOLDER, where that code lies and you trust it."
-        )
     declared = registry.problems.file_arguments(values["problem"])
     arguments = [value for name, value in values["problem_args"].items() if name in declared]
     files = [
@@ -240,6 +236,20 @@ def check_portable(values: dict[str, Any], folder: Path) -> None:
                 f"{folder / CONFIG_FILE} names {name!r}, and a saved model names files without"
                 " folders: it was not written by ut_tf."
             )
+
+
+@contextlib.contextmanager
+def naming_code(values: dict[str, Any], usr_dir: object) -> Iterator[None]:
+    """Adds to the error of a saved model that it may lack the code of whom it is from."""
+    try:
+        yield
+    except UserError as error:
+        if usr_dir or not values.get("own_code"):
+            raise
+        raise UserError(
+            f"{error} The model was made with code of its author, which is not in its folder: add"
+            " `usr_dir`=FOLDER, the folder of that code, if you trust it."
+        ) from None
 
 
 def check_code_is_here(values: dict[str, Any], folder: Path) -> None:

@@ -61,7 +61,7 @@ def run_script(script: str, flags: list[str]) -> tuple[int, list[dict[str, Any]]
     """Runs a script: its status, its counts and its seconds."""
     began = time.monotonic()
     line = [sys.executable, str(FOLDER / script), "--json", *flags]
-    limited = ["timeout", "--signal=KILL", str(_MOST_SECONDS), *line]
+    limited = ["timeout", "--foreground", "--signal=KILL", str(_MOST_SECONDS), *line]
     done = subprocess.run(limited, stdout=subprocess.PIPE, text=True)
     rows = [json.loads(text) for text in done.stdout.splitlines() if text.startswith('{"fault"')]
     return done.returncode, rows, time.monotonic() - began

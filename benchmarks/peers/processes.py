@@ -94,7 +94,10 @@ def check(run: Run) -> None:
     for name, choices in choices_of.items():
         if values[name] not in choices:
             expected = " or ".join(map(str, choices))
-            raise UserError(f"--peers: {name}={values[name]}: the peers expect {expected}.")
+            raise UserError(
+                f"--peers: {name}={values[name]}: the peers expect {expected}; set that, or choose"
+                " another problem."
+            )
 
 
 def network_of(run: Run) -> dict[str, Any]:

@@ -188,17 +188,19 @@ def test_user_code_may_register_the_problem_of_a_saved_model(
     assert ut_tf.Run.load(copy, usr_dir="mine").problem == "own_stories"
 
 
-def test_a_saved_model_of_own_code_says_so(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Tests have registered names of their own.
-    monkeypatch.setattr(registry, "has_code_of_users", lambda: False)
-    _config(copy, problem="own_stories", own_code=True)
-    with pytest.raises(UserError, match=r"code of its author.* add `usr_dir`=FOLDER"):
+def test_a_saved_model_that_lacks_its_code_says_so(copy: Path) -> None:
+    # Code may have registered the set alone, which nobody needs any more.
+    _config(copy, hparams_set="own_set", own_code=True)
+    assert ut_tf.Run.load(copy).hparams_set == "own_set"
+    _config(copy, problem="own_stories")
+    with pytest.raises(UserError, match=r"unknown problem.*code of its author.* add `usr_dir`"):
         ut_tf.load(copy)
 
 
 def test_the_card_of_own_code_asks_for_its_folder(run: Run, tmp_path: Path) -> None:
     own = dataclasses.replace(run, usr_dir=str(tmp_path / "mine"))
     ut_tf.save(own, tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["own_code"]
     card = (tmp_path / "saved" / "README.md").read_text()
     assert card.count("--usr_dir=mine") == 3 and 'usr_dir="mine")' in card
     assert str(tmp_path) not in card

@@ -15,7 +15,14 @@ import tensorflow as tf
 from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.attention_weights import attention_weights
 from ut_tf.layers.coordinates import rotate
-from ut_tf.layers.key_value_cache import Cache, CachePosition, Weights, empty_entries, read, write
+from ut_tf.layers.key_value_cache import (
+    CachePosition,
+    LayerCache,
+    StepWeights,
+    empty_entries,
+    read,
+    write,
+)
 from ut_tf.layers.linear import Linear, affine
 
 
@@ -55,8 +62,8 @@ class CachedAttention:
     def append(
         self,
         x: Any,
-        weights: Weights,
-        cache: Cache,
+        weights: StepWeights,
+        cache: LayerCache,
         cache_position: CachePosition,
         rotation: tuple[Any, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
@@ -81,7 +88,7 @@ class CachedAttention:
             "values": write(cache["values"], values, cache_position),
         }
 
-    def cache_bias(self, cache_position: CachePosition, weights: Weights) -> Any:
+    def cache_bias(self, cache_position: CachePosition, weights: StepWeights) -> Any:
         """Returns the bias of the logits of ``attend_cached``, the relative bias included: [batch,
         1 or num_heads, beam_size, slots].
         """
@@ -95,8 +102,8 @@ class CachedAttention:
     def attend_cached(
         self,
         queries: Any,
-        weights: Weights,
-        cache: Cache,
+        weights: StepWeights,
+        cache: LayerCache,
         cache_position: CachePosition,
         bias: Any,
         logit_scale: Any = None,
@@ -120,7 +127,7 @@ class CachedAttention:
     def attend_memory_cached(
         self,
         x: Any,
-        weights: Weights,
+        weights: StepWeights,
         memory: dict[str, Any],
         beam_size: int,
         rotation: tuple[Any, Any] | None = None,
@@ -164,7 +171,7 @@ class CachedAttention:
         """Returns the keys, under qk_norm through their norm."""
         return self.key_norm(keys) if self.qk_norm else keys
 
-    def _project_rows(self, x: Any, weights: Weights, count: int, beam_size: int) -> list[Any]:
+    def _project_rows(self, x: Any, weights: StepWeights, count: int, beam_size: int) -> list[Any]:
         """Returns `count` of [batch, num_heads, beam_size, head_size]."""
         heads = tf.reshape(
             affine(x, weights["projection"]), [-1, beam_size, count, self.num_heads, self.head_size]
@@ -178,7 +185,7 @@ class CachedAttention:
         values: Any,
         bias: Any,
         logit_scale: Any,
-        weights: Weights,
+        weights: StepWeights,
         active: ActivePositions | None = None,
     ) -> Any:
         attention = attention_weights(queries, keys, bias, logit_scale)

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-Weights = dict[str, Any]
+StepWeights = dict[str, Any]
 """Weights of a layer for one new position, by name: read, joined and cast once."""
-Cache = dict[str, Any]
+LayerCache = dict[str, Any]
 """The values of earlier positions that a layer reads, by name."""
 MASKED = -1e9
 """Added to the logit of a key that may not be seen: float32 softmax makes it an exact zero."""

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.key_value_cache import Cache, Weights
+from ut_tf.layers.key_value_cache import LayerCache, StepWeights
 from ut_tf.layers.linear import kernel_initializer
 from ut_tf.layers.normalization import LayerNorm
 
@@ -107,7 +107,7 @@ class RecurrentLayer(keras.layers.Layer):  # type: ignore[misc]
             "transition": {name: tf.zeros(shape, self.compute_dtype) for name in names},
         }
 
-    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Computes one new position of each hypothesis, of a causal layer.
 
         Args:

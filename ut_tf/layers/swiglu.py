@@ -6,13 +6,13 @@ import keras
 import tensorflow as tf
 
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.key_value_cache import Cache, Weights
+from ut_tf.layers.key_value_cache import LayerCache, StepWeights
 from ut_tf.layers.linear import Linear, affine, flatten, unflatten
-from ut_tf.layers.transition import TwoMaps
+from ut_tf.layers.transition import FeedForward
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class SwiGLU(TwoMaps):
+class SwiGLU(FeedForward):
     """(silu(x G) * (x U)) W, without biases; G and U are the halves of the inner kernel.
 
     Args:
@@ -47,7 +47,7 @@ class SwiGLU(TwoMaps):
         scale = self.dropout.scale(training)
         return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
 
-    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(_gated(affine(x, weights["inner"])), weights["outer"]), cache
 

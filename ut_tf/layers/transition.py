@@ -14,7 +14,7 @@ import tensorflow as tf
 from ut_tf.layers.composite import Composite, build_parts, keep_parts, kept_parts
 from ut_tf.layers.custom_gradient import custom_gradient
 from ut_tf.layers.dropout import Dropout
-from ut_tf.layers.key_value_cache import Cache, Weights
+from ut_tf.layers.key_value_cache import LayerCache, StepWeights
 from ut_tf.layers.linear import Linear, affine, flatten, kernel_initializer, unflatten
 
 
@@ -45,7 +45,7 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         """The weights for ``step``, read, joined and cast once."""
         return {}
 
-    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the new cache)."""
         return self(x[:, None])[:, 0], cache
 
@@ -56,7 +56,7 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
         return {}
 
 
-class TwoMaps(TransitionFunction):
+class FeedForward(TransitionFunction):
     """Base class of the transition functions that are made of two maps, ``inner`` to a width of
     ``filter_size`` and ``outer`` back.
     """
@@ -75,7 +75,7 @@ class TwoMaps(TransitionFunction):
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class Transition(TwoMaps):
+class Transition(FeedForward):
     """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
 
     Args:
@@ -111,7 +111,7 @@ class Transition(TwoMaps):
             x,
         )
 
-    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
 
@@ -227,7 +227,7 @@ class SeparableConv(keras.layers.Layer):  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class SeparableConvTransition(TwoMaps):
+class SeparableConvTransition(FeedForward):
     """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
     sepconv transition.
 
@@ -267,7 +267,7 @@ class SeparableConvTransition(TwoMaps):
         hidden = self.dropout(tf.nn.relu(self.inner(without_padding(x, keep))), training=training)
         return self.outer(without_padding(hidden, keep), output_scale=output_scale)
 
-    def step(self, x: Any, weights: Weights, cache: Cache) -> tuple[Any, Cache]:
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [batch * beam_size, hidden_size], the
         cache).
         """

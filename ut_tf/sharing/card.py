@@ -14,7 +14,6 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 from ut_tf import registry
@@ -22,6 +21,7 @@ from ut_tf.errors import UserError
 from ut_tf.evaluation.records import Record, latest, read_records
 from ut_tf.markdown import as_block, as_code, as_prose, one_line
 from ut_tf.metrics.sums import Group
+from ut_tf.paths import absolute
 from ut_tf.run import Run
 from ut_tf.run_config import from_values, portable_arguments, read_values
 from ut_tf.storage.processes import training_minutes
@@ -168,7 +168,7 @@ def _use(run: Run, stored: Stored) -> str:
 
 def _code_folder(run: Run) -> str:
     """The name of the folder of code that the run needs; empty: none."""
-    return PurePath(run.usr_dir).name if run.usr_dir else ""
+    return absolute(run.usr_dir).name if run.usr_dir else ""
 
 
 def _task(run: Run, record: Record | None) -> str:

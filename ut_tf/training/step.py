@@ -166,17 +166,16 @@ class TrainingStep:
         run = self._strategy.run
         features = run(self._features, args=(batch,))
         counts = run(self._counts, args=(features, carry))
-        gradients, sums, after = self._run_gradients(features, counts, carry)
+        given = (features, counts, carry)
+        gradients, sums, after = run(self._compiled(self._gradients), args=given)
         return self._first_replica(run(self._apply_summed, args=(gradients, counts, sums))), after
 
     def _run_part(self, batch: Any, counts: Any, carry: Any) -> Any:
         run = self._strategy.run
         features = run(self._features, args=(batch,))
-        gradients, sums, after = self._run_gradients(features, counts, carry)
+        given = (features, counts, carry)
+        gradients, sums, after = run(self._compiled(self._gradients), args=given)
         return self._first_replica(run(self._accumulate, args=(gradients, sums))), after
-
-    def _run_gradients(self, features: Any, counts: Any, carry: Any) -> Any:
-        return self._strategy.run(self._compiled(self._gradients), args=(features, counts, carry))
 
     def _run_apply(self, counts: Any, sums: Any) -> Any:
         return self._first_replica(self._strategy.run(self._apply_accumulated, args=(counts, sums)))

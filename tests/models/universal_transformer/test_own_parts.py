@@ -128,6 +128,18 @@ def own_names() -> Iterator[dict[str, str]]:
         del kind._registered["own"]
 
 
+def test_a_cell_of_version_04_may_derive_from_another() -> None:
+    class Former(BasicCell):
+        def start(self, inputs: Any) -> Any:
+            return inputs + 1.0
+
+    class Derived(Former):
+        def start(self, inputs: Any) -> Any:
+            return inputs + 2.0
+
+    assert Derived().initial_memory(1.0) == 3.0
+
+
 def test_a_model_is_made_of_a_user_s_own_parts(own_names: dict[str, str]) -> None:
     model = random_model(**own_names, act_max_steps=4)
     recurrence = model.decoder

@@ -44,7 +44,7 @@ class Board(NamedTuple):
 
 class TextCodec(tf.Module):  # type: ignore[misc]
     """Turns raw text of a problem into features, and outputs into text. Subclasses implement
-    encode, encode_targets and decode.
+    encode_targets and decode, and encode where inputs are read in another way than targets.
     """
 
     fields: ClassVar[tuple[str, ...]] = ("inputs",)
@@ -98,7 +98,10 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         if not self.fields:
             raise UserError("a language model has no inputs to encode: its texts are targets.")
-        return {"inputs": self.encode_targets(*texts)}
+        inputs = self.encode_targets(*texts)
+        if inputs.shape.rank != 2:
+            raise NotImplementedError("targets are no sequences: define encode")
+        return {"inputs": inputs}
 
     def encode_targets(self, texts: Any) -> Any:
         """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
@@ -149,6 +152,8 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         """
         symbols = features["inputs" if self.fields else "targets"]
         if self.written is None:
+            if type(self).target_tokens is TextCodec.target_tokens:
+                raise NotImplementedError("define written, target_tokens or tokens")
             return self.target_tokens(symbols)
         return tf.gather(self.written, symbols)
 

@@ -33,6 +33,10 @@ def step_argument(function: Callable[..., Any], step: Any) -> dict[str, Any]:
     return {"step": step} if "step" in inspect.signature(function).parameters else {}
 
 
+def _memory_of_start(cell: Any, inputs: Any) -> Any:
+    return cell.start(inputs)
+
+
 def _input_of_look(cell: Any, state: Any, memory: Any, inputs: Any, step: Any) -> tuple[Any, Any]:
     del inputs
     seen, memory = cell.look(state, memory, step)
@@ -47,7 +51,7 @@ class CellOf04:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for old, new, adapter in (
-            ("start", "initial_memory", lambda cell, inputs: cell.start(inputs)),
+            ("start", "initial_memory", _memory_of_start),
             ("look", "block_input", _input_of_look),
         ):
             if old not in vars(cls):

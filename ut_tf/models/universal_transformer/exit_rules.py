@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ut_tf.errors import UserError
 
-Logits = Callable[[], Any]
+MakeLogits = Callable[[], Any]
 """Makes float32 [..., vocab_size] of what each position would answer now."""
 
 
@@ -35,12 +35,13 @@ class ExitRule:
       reads_logits: whether the rule asks for logits.
       reads_q_values: whether it asks for Q values, float32 [batch, 2], in their place.
       default_threshold: see above.
-      sweep_thresholds: those that ``ut-eval --exit_sweep`` tries; by default its own alone.
+      sweep_thresholds: those that ``ut-eval --exit_sweep`` tries, of a rule of your own.
     """
 
     reads_logits: ClassVar[bool] = False
     reads_q_values: ClassVar[bool] = False
     default_threshold: ClassVar[float] = 0.0
+    sweep_thresholds: ClassVar[tuple[float | None, ...]] = (None,)
 
     def __init__(self, eval_exit_threshold: float | None = None) -> None:
         self.threshold = (
@@ -59,7 +60,7 @@ class ExitRule:
         """
         return ()
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         """Returns the positions that exit after a step.
 
         Args:
@@ -125,7 +126,7 @@ class AfterSteps(ExitRule):
         before = tf.shape(states)[1] - tf.shape(self.steps)[1]
         return tf.pad(self.steps, [[0, 0], [before, 0]], constant_values=tf.int32.max)
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         return step + 1 >= carried, carried
 
 
@@ -138,7 +139,7 @@ class StateDifference(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return states
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         return _size(_change(states, carried)) < self.threshold * _size(states), states
 
 
@@ -153,7 +154,7 @@ class Acceleration(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return (states, tf.zeros_like(states, tf.float32), tf.zeros_like(states[..., 0], tf.bool))
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         previous, earlier_change, was_small = carried
         change = _change(states, previous)
         small = _size(change - earlier_change) < self.threshold * _size(states)
@@ -174,7 +175,7 @@ class Entropy(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.float32)
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         scores = tf.nn.log_softmax(logits())
         entropy = -tf.reduce_sum(tf.exp(scores) * scores, -1)
         return tf.logical_and(tf.abs(entropy - carried) < self.threshold, step > 0), entropy
@@ -193,7 +194,7 @@ class Confidence(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.bool)
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         likely = tf.math.top_k(tf.nn.softmax(logits()), 2).values
         return 1.0 - (likely[..., 0] - likely[..., 1]) < self.threshold, carried
 
@@ -210,7 +211,7 @@ class Divergence(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., :1], tf.float32) + tf.zeros([vocab_size])
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         scores = tf.nn.log_softmax(logits())
         divergence = tf.reduce_sum(tf.exp(scores) * (scores - carried), -1)
         # Rounding may put it below 0.
@@ -231,7 +232,7 @@ class StableArgmax(ExitRule):
         zeros = tf.zeros_like(states[..., 0], tf.int32)
         return zeros - 1, zeros
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         previous, count = carried
         best = tf.argmax(logits(), -1, output_type=tf.int32)
         count = tf.where(best == previous, count, 0) + 1
@@ -250,7 +251,7 @@ class Cosine(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return states
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         product = tf.cast(states, tf.float32) * tf.cast(carried, tf.float32)
         similarity = tf.math.divide_no_nan(
             tf.reduce_sum(product, -1), _size(states) * _size(carried)
@@ -272,7 +273,7 @@ class ReverseDivergence(ExitRule):
         uniform = tf.fill([vocab_size], -math.log(vocab_size))
         return tf.zeros_like(states[..., :1], tf.float32) + uniform
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         scores = self.scores(logits())
         divergence = tf.reduce_sum(tf.exp(carried) * (carried - scores), -1)
         return tf.maximum(divergence, 0.0) < self.threshold, scores
@@ -303,7 +304,7 @@ class EqualArgmax(StableArgmax):
     `threshold` times in a row: one step later than ``argmax_stable``.
     """
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         _, (best, count) = super().check(step, states, carried, logits)
         return tf.cast(count - 1, tf.float32) >= self.threshold, (best, count)
 
@@ -320,6 +321,6 @@ class QHalts(ExitRule):
     def start(self, states: Any, vocab_size: int | None) -> Any:
         return tf.zeros_like(states[..., 0], tf.bool)
 
-    def check(self, step: Any, states: Any, carried: Any, logits: Logits) -> tuple[Any, Any]:
+    def check(self, step: Any, states: Any, carried: Any, logits: MakeLogits) -> tuple[Any, Any]:
         halts = tf.sigmoid(-logits()[:, :1]) < self.threshold
         return tf.logical_or(halts, tf.zeros_like(carried)), carried
