@@ -247,7 +247,7 @@ def naming_code(values: dict[str, Any], usr_dir: object) -> Iterator[None]:
         if usr_dir or not values.get("own_code"):
             raise
         raise UserError(
-            f"{error} The model was made with code of its author, which is not in its folder: add"
+            f"{error} The model may need code of its author, which is not in its folder: add"
             " `usr_dir`=FOLDER, the folder of that code, if you trust it."
         ) from None
 

@@ -1,5 +1,6 @@
 """What breaks the contract of a part of one's own is told with the part and what was expected."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ut_tf.data.problem import EvaluationSet, Problem, ProblemSpec
 from ut_tf.errors import UserError
 from ut_tf.evaluation.methods.batches import BatchMethod
 from ut_tf.metrics.sums import Metric, ratio
+from ut_tf.models.part_contracts import checked_part
 from ut_tf.models.universal_transformer.cells import BasicCell
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.exit_rules import ExitRule
@@ -26,9 +28,9 @@ CELL, RULE = (registry.cells, "recurrence", BasicCell), (registry.exit_rules, "e
 FORM = (registry.halting_forms, "halting", Basic)
 IN = (registry.input_injections, "input_injection")
 CALL, STATE = "call(block_output, state, memory, inputs)", "expected (state [?, ?, 8], memory)."
-CHECK, EXIT = "check(step, states, carried, logits)", "expected (bool [?], what it carries)."
+CHECK, EXIT = "check(step, states, carried, logits)", "expected ([?], what it carries)."
 FLAT = "([?, 1, 8], [?, ?, 8]); "
-HEAT = "'heat', which is no hyperparameter: declare it in `options`"
+HEAT = "'heat'; no hyperparameter has that name: declare it in `options`"
 
 
 class Needy:
@@ -45,7 +47,7 @@ class Needy:
         (RULE, "check", lambda *a: a[2][..., 0] > 0, f": `check` returned [?]; {EXIT}"),
         (RULE, "check", lambda *a: (a[2][..., :1] > 0, a[3]), f"returned ([?, 1], ()); {EXIT}"),
         (RULE, "check", lambda s, n: (s, n), f" has check(n); expected {CHECK}."),
-        (FORM, "probabilities", lambda *a: a[2][..., :1], "[1, ?, 1]; expected float32 [1, ?]."),
+        (FORM, "probabilities", lambda *a: a[2][..., :1], "[1, ?, 1]; expected [1, ?]."),
         (FORM, "__init__", Needy.__init__, HEAT),
         ((*IN, InputInjection), "injected", lambda *a: tf.concat(a[1:3], -1), "16]; expected [?"),
         ((*IN, BasicCell), "x", 1, " lacks the method injected(state, inputs, weights)."),
@@ -63,6 +65,23 @@ def test_a_part(place: Any, method: str, own: Any, told: str, monkeypatch: Any) 
         graph.get_concrete_function(tf.TensorSpec([None, None], tf.int32))
     assert str(raised.value).startswith(f"{kind.kind} 'bad' ({__file__}:Bad)")
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "arguments"),
+    [
+        ("recurrence", "call", "block_output, state, memory, inputs, step"),
+        ("recurrence", "call", "*given, **named"),
+        ("exit rule", "check", "step, states, carried, logits"),
+        ("transition", "call", "x, keep, training, output_scale"),
+        ("transition", "call", "x, **options"),
+    ],
+)
+def test_a_part_that_keeps_its_contract(kind: str, method: str, arguments: str) -> None:
+    own = eval(f"lambda self, {arguments}: None")
+    part = type("Good", (), {method: own, "__module__": __name__})()
+    again = copy.copy(checked_part("own", kind, checked_part("own", kind, part)))
+    assert vars(again) == {} and getattr(type(again), method).__wrapped__ is own
 
 
 def test_a_sum_and_a_feature_that_are_missing() -> None:

@@ -114,7 +114,7 @@ def _hyperparameters() -> Iterator[str]:
 
 def _built_in(names: registry.Registry) -> list[str]:
     """The names that come with ut-tf: other tests register some of their own."""
-    return [name for name in names.names() if name not in names._registered]
+    return [name for name in names.names() if not names.is_own(name)]
 
 
 def _registered() -> Iterator[str]:

@@ -77,13 +77,19 @@ def make_chosen(kind: Registry, config: Any, field: str, **offered: Any) -> Any:
     try:
         part = make_part(factory, config, **given)
     except TypeError as error:
-        if "__init__() missing" not in str(error):
+        if _is_within(error):
             raise
         raise UserError(
-            f"{what}: {error}, which is no hyperparameter: declare it in `options`, or give it a"
-            " default."
+            f"{what}: {error}; no hyperparameter has that name: declare it in `options`, or give it"
+            " a default."
         ) from error
     return checked_part(what, kind.kind, part)
+
+
+def _is_within(error: BaseException) -> bool:
+    """Whether an error of ``make_part`` was raised by the code that it calls."""
+    called = error.__traceback__ and error.__traceback__.tb_next
+    return called is not None and called.tb_next is not None
 
 
 def make_position_encoding(config: Any) -> PositionEncoding:

@@ -99,8 +99,8 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         if not self.fields:
             raise UserError("a language model has no inputs to encode: its texts are targets.")
         inputs = self.encode_targets(*texts)
-        if inputs.shape.rank != 2:
-            raise NotImplementedError("targets are no sequences: define encode")
+        if inputs.shape.rank not in (None, 2):
+            raise UserError(f"the targets of {type(self).__name__} are no sequences: add `encode`.")
         return {"inputs": inputs}
 
     def encode_targets(self, texts: Any) -> Any:
@@ -153,7 +153,7 @@ class TextCodec(tf.Module):  # type: ignore[misc]
         symbols = features["inputs" if self.fields else "targets"]
         if self.written is None:
             if type(self).target_tokens is TextCodec.target_tokens:
-                raise NotImplementedError("define written, target_tokens or tokens")
+                raise UserError(f"{type(self).__name__} lacks `written` or `target_tokens`.")
             return self.target_tokens(symbols)
         return tf.gather(self.written, symbols)
 
