@@ -253,7 +253,7 @@ class HaltingConfig(Config):
     eval_exit: str = option("none", names_of="exit_rules", in_use=True)
     """Rule by which a position stops at inference, besides its halting: none, state_difference,
     acceleration, cosine; of what answers with tokens also entropy, confidence, kl,
-    kl_reverse, minp_kl, argmax_stable, argmax_equal.
+    kl_reverse, minp_kl, argmax_stable, argmax_equal; with q_head also q.
     """
     eval_exit_threshold: float | None = option(
         None, at_least=0, only_with=unless("eval_exit", "none"), in_use=True
