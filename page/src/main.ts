@@ -119,8 +119,8 @@ function drawHistograms(state: State, node: HTMLElement): void {
   const { runs } = state.insights;
   if (!runs.some((run) => run.histograms.length)) return;
   const about =
-    "Over many test examples: how many positions took how many steps, by kind of example. " +
-    "⌀ and the orange mark are the mean.";
+    "Over many test examples: the share of positions that took each number of steps, by kind of " +
+    "example. ⌀ and the orange mark are the mean.";
   const figures = el("div", { class: "figures" });
   const section = el(
     "section",

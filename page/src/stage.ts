@@ -33,8 +33,8 @@ const SECTIONS: Section[] = [
     id: "answers",
     title: "The answer after each step",
     about:
-      "What the model would answer if it stopped there: the three most probable answers. " +
-      "◆ marks a step at which the first one changes.",
+      "What the model would answer if it stopped there and, on a wide screen, the two next most " +
+      "probable answers. ◆ marks a step at which the first one changes.",
     make: answersView,
   },
   {
@@ -57,7 +57,8 @@ const SECTIONS: Section[] = [
     title: "How much each step still changes",
     about:
       "The change of a state, relative to its size. Where the curve flattens, further steps do " +
-      "little: exit rules stop there without any training.",
+      "little: exit rules stop there without any training. The residual is the mean over all " +
+      "positions.",
     make: changeView,
   },
 ];

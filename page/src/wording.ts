@@ -19,10 +19,10 @@ const WHY: Record<Stop, string> = {
     "missing before that step is the remainder. A halted position is copied, not computed.",
   sure:
     "After each step the exit rule looks at every position: one whose answer is sure stops. " +
-    "The model was not asked, and has no halting probability.",
+    "The rule decides, not the model: there is no halting probability.",
   settled:
     "After each step the exit rule looks at every position: one that has changed little stops. " +
-    "The model was not asked, and has no halting probability.",
+    "The rule decides, not the model: there is no halting probability.",
   fixed: "The depth is fixed: nothing stops before the last step, and nothing is decided.",
 };
 

@@ -78,6 +78,6 @@ def _table(part: dict[str, Any]) -> str:
         f"<tr><td>{escape(position['text'])}</td><td>{position['ponder_time']:g}</td></tr>"
         for position in part["positions"]
     ]
-    caption = f"{part['label']} ({part['steps']} steps)"
+    caption = f"{part['label']} ({part['steps']} step{'s' * (part['steps'] != 1)})"
     head = "<tr><th>position</th><th>ponder time</th></tr>"
     return "\n".join([f"<table><caption>{escape(caption)}</caption>", head, *rows, "</table>"])

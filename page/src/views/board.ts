@@ -114,6 +114,8 @@ export function boardView(context: Context): View {
         el("span", { class: "key change" }, "◆ changed at this step"),
         " ",
         el("span", { class: "key" }, "bold: given"),
+        " ",
+        el("span", { class: "key" }, "small boards: gray given, blue has its last value"),
       ),
     ),
     update(change) {

@@ -10,7 +10,7 @@ import { halts } from "../wording";
 import { type Context, shownStep, shownToken, touches, type View } from "./view";
 
 const HEIGHT = 250;
-const MARGIN = { top: 26, right: 14, bottom: 38, left: 48 };
+const MARGIN = { top: 26, right: 22, bottom: 38, left: 48 };
 
 export function changeView(context: Context): View | null {
   const { part, run, state, colors, width } = context;
@@ -33,7 +33,9 @@ export function changeView(context: Context): View | null {
     role: "img",
   });
   const chart = select(root);
-  const stepTicks = x.ticks(Math.min(part.steps, 12)).filter((tick) => Number.isInteger(tick));
+  const stepTicks = x
+    .ticks(Math.min(part.steps, 12))
+    .filter((tick) => Number.isInteger(tick) && tick <= part.steps);
   chart
     .append("g")
     .attr("class", "axis")
@@ -115,21 +117,24 @@ export function changeView(context: Context): View | null {
     const what = halts(run) ? "halting" : run.exit_rule;
     if (halting !== null) stops.unshift({ rule: `${what} (this model)`, step: halting });
     const seen = stops.filter((stop) => stop.step !== null);
+    // Rules that stop at the same step stand side by side, with their names beside them all.
+    const alike = (stop: (typeof stops)[0]) => seen.filter((other) => other.step === stop.step);
+    const place = (stop: (typeof stops)[0]) => x(stop.step!) + 2 * alike(stop).indexOf(stop);
+    const isLate = (stop: (typeof stops)[0]) => x(stop.step!) > width * 0.7;
     const groups = exits.selectAll<SVGGElement, (typeof stops)[0]>("g").data(seen).join("g");
     groups.selectAll("*").remove();
     groups.attr("class", "exit").attr("data-rule", (stop) => stop.rule);
     groups
       .append("line")
-      .attr("x1", (stop, i) => x(stop.step!) + 2 * i)
-      .attr("x2", (stop, i) => x(stop.step!) + 2 * i)
+      .attr("x1", place)
+      .attr("x2", place)
       .attr("y1", MARGIN.top)
       .attr("y2", HEIGHT - MARGIN.bottom);
     groups
       .append("text")
-      .attr("x", (stop, i) => x(stop.step!) + 2 * i)
+      .attr("x", (stop) => x(stop.step!) + (isLate(stop) ? -6 : 2 * alike(stop).length + 4))
       .attr("y", (_, i) => MARGIN.top + 11 + 14 * i)
-      .attr("dx", (stop) => (x(stop.step!) > width * 0.7 ? -5 : 5))
-      .attr("text-anchor", (stop) => (x(stop.step!) > width * 0.7 ? "end" : "start"))
+      .attr("text-anchor", (stop) => (isLate(stop) ? "end" : "start"))
       .text((stop) => stop.rule);
     table.replaceChildren(
       ...stops.map(({ rule, step }) => {

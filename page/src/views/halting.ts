@@ -35,7 +35,7 @@ export function haltingView(context: Context): View | null {
   const columns = asRows ? part.steps : count;
   const rows = asRows ? count : part.steps;
   const width = labelWidth + columns * along;
-  const height = rows * across + 22;
+  const height = rows * across + 36;
   const ratio = window.devicePixelRatio || 1;
   const canvas = el("canvas", { class: "grid", role: "img", tabindex: 0 });
   canvas.width = Math.ceil(width * ratio);
@@ -127,6 +127,8 @@ export function haltingView(context: Context): View | null {
     for (let column = 0; column < columns; column += every) {
       pen.fillText(String(column + 1), labelWidth + (column + 0.5) * along, rows * across + 15);
     }
+    const unit = asRows ? "step" : part.board ? "cell, row by row" : "position";
+    pen.fillText(unit, labelWidth + (columns * along) / 2, rows * across + 31);
   };
   const place = () => {
     const step = shownStep(context);
@@ -193,7 +195,7 @@ export function haltingView(context: Context): View | null {
     part.positions.reduce((sum, position) => sum + position.ponder_time, 0) / Math.max(1, count);
   const key = fixed
     ? "The depth is fixed: every position takes all steps."
-    : `${decides ? "Outlined in orange: the last step of a position. Gray: halted." : "Gray: stopped by the exit rule."} Mean ponder time ${mean.toFixed(2)} (${percent(mean / part.max_steps)} of ${part.max_steps}).`;
+    : `${decides ? "Outlined in orange: the last step of a position. Gray: halted." : "Gray: stopped by the exit rule."} Mean ponder time ${mean.toFixed(2)} steps (${percent(mean / part.max_steps)} of ${part.max_steps}).`;
   return {
     node: el(
       "div",

@@ -48,7 +48,7 @@ export function histogramFigure(
   const longest = Math.max(1, max(rows, (row) => row.shares.length - 1) ?? 1);
   const first = rows.some((row) => row.shares[0] > 0) ? 0 : 1;
   const times = Array.from({ length: longest - first + 1 }, (_, i) => i + first);
-  const labelWidth = Math.min(170, width * 0.3);
+  const labelWidth = Math.min(170, width * 0.38);
   const names = rowNames(
     rows.map((row) => row.name),
     labelWidth,
@@ -143,7 +143,7 @@ export function histogramFigure(
       "figcaption",
       {},
       el("strong", {}, histogram.title),
-      ` ${histogram.part}. ${groupSentence(histogram)}`,
+      `, ${histogram.part}. ${groupSentence(histogram)}`,
     ),
     root,
   );

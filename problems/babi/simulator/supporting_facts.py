@@ -96,7 +96,7 @@ class SimulatedBabi(StoryQuestions):
 
     def data_note(self, data_dir: Path) -> str:
         """A note that the stories are not bAbI's."""
-        return "simulated, another world"
+        return "simulated stories, not bAbI's"
 
     def _played(self, task: int, part: str, questions: int) -> list[Story]:
         lines = simulate(
