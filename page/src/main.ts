@@ -161,6 +161,8 @@ function staticTable(): HTMLElement {
     { class: "static-table" },
     el("summary", {}, "All examples as tables"),
   );
+  // A served page may begin without an example.
+  details.hidden = !table.querySelector("section");
   details.append(...table.childNodes);
   return details;
 }

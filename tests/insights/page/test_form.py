@@ -82,6 +82,7 @@ def test_a_refusal_is_shown_as_text(tab: Tab, address: str) -> None:
 
 def test_a_page_without_examples_waits_for_an_input(tab: Tab, address: str) -> None:
     tab.visit(f"{address}?none")
+    assert not tab.find(".static-table").is_displayed()
     assert not tab.find(".player").is_displayed()
     for key in ("ArrowRight", "n", "End", " "):
         tab.press(key)
