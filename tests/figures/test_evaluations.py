@@ -262,6 +262,7 @@ def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:
     seeds = "ut_algorithmic (3 seeds)"
     assert lines.keys() == {seeds, "dynamic halting, ut_act_algorithmic"}
     assert lines[seeds] == [[10, 0.25], [20, 0.75], [30, 1.0]]
+    assert all(float(tick).is_integer() for tick in axis.get_xticks())
     band = axis.collections[list(lines).index(seeds)].get_paths()[0].vertices
     assert {tuple(place) for place in band.tolist()} == {
         *((10, 0.0), (10, 0.5), (20, 0.5), (20, 1.0), (30, 1.0))

@@ -48,6 +48,7 @@ def curves_by(panels: _Panels, by: str) -> Any:
                     axis.axvline(int(place), color=style["color"], ls=":", linewidth=1)
             axis.set_title(", ".join(filter(None, (problem, trained))))
             axis.set_xlabel(_PLACES[by])
+            axis.locator_params(axis="x", integer=True)
             name_upright(axis, in_words(metric))
             if by != "difficulty":
                 axis.set_xscale("log", base=2)

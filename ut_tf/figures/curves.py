@@ -133,6 +133,7 @@ def learning_curves(runs: Runs, names: Sequence[str]) -> Any:
                 axis.plot(steps, values.mean(0), label=labels[label] + of_seeds, **style)
                 draw_band(axis, steps, values.min(0), values.max(0), color=style["color"])
             axis.set_xlabel("update")
+            axis.locator_params(axis="x", integer=True)
             name_upright(axis, in_words(name))
     legend_outside(figure)
     return figure

@@ -24,7 +24,7 @@ def depth_curves(sweep: DepthSweep) -> Any:
     depths = [point.depth for point in sweep.points]
     with in_style():
         for name, axis in zip(names, axes, strict=False):
-            _draw_metric(axis, sweep, name)
+            _draw_metric(axis, depths, sweep, name)
             name_upright(axis, in_words(name))
         residuals = [math.nan if p.residual is None else p.residual for p in sweep.points]
         axes[-1].plot(depths, residuals, "o-", color=COLORS[1], markersize=4)
@@ -39,17 +39,13 @@ def depth_curves(sweep: DepthSweep) -> Any:
             axis.set_xlabel("recurrent depth (steps)")
             for point in sweep.points:
                 if point.trained:
-                    axis.axvline(
-                        point.depth, color="black", linestyle="--", label="depth of training"
-                    )
+                    axis.axvline(point.depth, color="black", ls="--", label="depth of training")
     legend_outside(figure)
     return figure
 
 
-def _draw_metric(axis: Any, sweep: DepthSweep, name: str) -> None:
-    depths = [point.depth for point in sweep.points]
-    values = [point.metrics[name] for point in sweep.points]
-    axis.plot(depths, values, "o-", color=COLORS[0], markersize=4)
+def _draw_metric(axis: Any, depths: list[int], sweep: DepthSweep, name: str) -> None:
+    axis.plot(depths, [p.metrics[name] for p in sweep.points], "o-", color=COLORS[0], markersize=4)
     ends = [point.measured.intervals.get(name) for point in sweep.points]
     if None not in ends:
         low, high = zip(*ends, strict=True)

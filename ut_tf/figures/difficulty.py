@@ -27,6 +27,8 @@ def difficulty_curves(report: DifficultyReport) -> Any:
         axes[1].plot(at, needed, "--", color="black", label="in proportion to the difficulty")
         axes[1].set_ylabel("steps of a position")
         axes[1].set_ylim(bottom=0.0)
+        for axis in axes:
+            axis.locator_params(axis="x", integer=True)
         axes[1].set_xlabel("difficulty of a position (steps of the algorithm)")
     legend_outside(figure)
     return figure
