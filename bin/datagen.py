@@ -13,10 +13,7 @@ from ut_tf import registry
 from ut_tf.bin.frame import flags
 from ut_tf.bin.frame.command import entry_point, import_tensorflow, stdout_to_stderr
 from ut_tf.bin.frame.declarations import declaration, shared
-from ut_tf.bin.frame.flag_values import (
-    check_readable_files,
-    problem_arguments,
-)
+from ut_tf.bin.frame.flag_values import check_readable_files, problem_arguments
 from ut_tf.bin.frame.flags import FlagError
 from ut_tf.bin.frame.registry_page import registry_page
 from ut_tf.bin.frame.shared_flags import FILE_FLAGS

@@ -12,11 +12,7 @@ from ut_tf.errors import UserError
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.problems.lambada.codec import WordsCodec
 from ut_tf.problems.lambada.corpus import LambadaSettings
-from ut_tf.problems.lambada.passages import (
-    hide_last,
-    number_unknown,
-    windows,
-)
+from ut_tf.problems.lambada.passages import hide_last, number_unknown, windows
 from ut_tf.problems.lambada.problem import EvaluateOn, LambadaProblem
 
 

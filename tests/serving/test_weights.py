@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from starlette.exceptions import HTTPException
 
 from tests.bin.tiny_runs import translation_run
 from tests.eager import eager_functions
@@ -20,6 +22,7 @@ from ut_tf.errors import UserError
 from ut_tf.inference.translator import Translator
 from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import decode
+from ut_tf.serving import served_model
 from ut_tf.serving.litert import MODEL_FILE, SUMMARY_FILE, _why, export_litert
 from ut_tf.serving.served_model import ServedModel
 from ut_tf.serving.weights import StoredWeights
@@ -124,6 +127,16 @@ def test_a_model_that_cannot_run_is_told_when_it_is_loaded(tmp_path: Path) -> No
     tf.saved_model.save(tf.Module(), str(tmp_path), signatures=function)
     with pytest.raises(UserError, match=r"\(signature serving_default: StringToNumber.*1 2 3"):
         ServedModel(tmp_path, 1)
+
+
+def test_of_several_errors_of_a_gpu_the_first_cause_is_told() -> None:
+    message = "2 root error(s) found.\n  (0) INVALID_ARGUMENT:  no number: 1 2 3\n\t [[{{node a}}]]"
+
+    def failing(**_: Any) -> None:
+        raise tf.errors.InvalidArgumentError(None, None, message)
+
+    with pytest.raises(HTTPException, match=r"^400: no number: 1 2 3$"):
+        served_model._called(failing, {})
 
 
 def runners(folder):

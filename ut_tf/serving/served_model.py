@@ -38,8 +38,8 @@ _SAMPLE = b"1 2 3"
 _SLOTS = {START: {LENGTH}, STEP: {IDS, ERROR, WARNING}}
 _IN_SLOTS = (DEFAULT_SIGNATURE, "classify")
 # What TensorFlow writes before the reason of an error.
-_WHERE = ("Graph execution error", "Detected at node", "<stack traces")
-_NODE = re.compile(r"^\{\{.*?\}\} ")
+_WHERE = re.compile(r"Graph execution error|Detected at node|<stack traces|\d+ root error")
+_NODE = re.compile(r"^(\(\d+\) [A-Z_]+:\s+)?(\{\{.*?\}\} )?")
 
 
 class ServedModel:
@@ -131,7 +131,7 @@ def _called(function: Any, tensors: dict[str, Any]) -> Outputs:
 
 def _reason(error: tf.errors.OpError) -> str:
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
-    told = [_NODE.sub("", line) for line in lines if not line.startswith(_WHERE)]
+    told = [_NODE.sub("", line) for line in lines if not _WHERE.match(line)]
     return told[0] if told else type(error).__name__
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -19,7 +20,8 @@ from ut_tf.layers.block import BlockContext
 from ut_tf.layers.contracts import StackInputs
 from ut_tf.layers.coordinates import paper_sinusoid
 from ut_tf.layers.recurrence_details import StepView
-from ut_tf.models.universal_transformer.compact_loop import can_skip_halted
+from ut_tf.models.universal_transformer import recurrence as recurrences
+from ut_tf.models.universal_transformer.compact_loop import CompactLoop, can_skip_halted
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig as Config
 from ut_tf.models.universal_transformer.parts import make_recurrence
 from ut_tf.models.universal_transformer.recurrence import Recurrence
@@ -214,6 +216,18 @@ def test_a_sequence_of_padding_alone() -> None:
     )
     assert float(tf.reduce_max(tf.abs(output))) == 0.0
     assert float(tf.reduce_max(details.ponder_times)) == 0.0
+
+
+@pytest.mark.parametrize("compute", ["auto", "compact"])
+def test_beside_a_gpu_positions_are_gathered_on_demand_alone(
+    compute: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gathering = Mock(wraps=CompactLoop)
+    monkeypatch.setattr(recurrences, "CompactLoop", gathering)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [f"{kind}:0"])
+    recurrence = make_recurrence(Config(**SMALL_MODEL, halting="basic", halting_compute=compute))
+    recurrence(tf.ones([2, 3, 8]), tf.ones([2, 3]), None, BlockContext(bias=None))
+    assert gathering.called == (compute == "compact")
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -236,7 +236,7 @@ class HaltingConfig(Config):
         "auto", is_detail=True, in_use=True
     )
     """Whether halted positions cost time: dense computes all positions at every step, compact those
-    that have not halted; auto: compact where the result is the same and XLA does not compile.
+    that have not halted; auto: compact where the result is the same, without XLA or a GPU.
     """
     padding_ponders: bool = option(False, only_with=unless("halting", "none"))
     """Whether padding takes part in halting and in the ponder cost (tensor2tensor)."""

@@ -76,7 +76,7 @@ class Recurrence(OptionalOutputs, Composite):
       position_every_step: whether positions are added at every step, or to the inputs alone.
       use_memory_as_final_state: whether the result is the cell's memory in the place of its state.
       halting_compute: "compact": positions that have halted are not computed; "dense": all are;
-        "auto": compact where it is exact. XLA, an observer and attention weights need dense.
+        "auto": compact where exact, off GPUs. XLA, an observer and attention weights need dense.
 
     Call arguments:
       inputs: [batch, length, hidden_size], embedded.
@@ -451,13 +451,15 @@ class Recurrence(OptionalOutputs, Composite):
         """Whether only active positions are computed; not where somebody watches all of them, or
         others read more of a halted one than its state.
         """
-        if self.halting_compute == "dense" or watch:
+        if self.halting_compute == "dense" or watch or is_compiled_by_xla():
             return False
-        if given.to_depth is not None and given.to_depth.by_example:
+        by_example = given.to_depth is not None and given.to_depth.by_example
+        if by_example or self.q_head is not None or given.feedback is not None:
             return False
-        if self.q_head is not None or given.feedback is not None:
+        # A GPU computes all positions sooner than it gathers some.
+        if self.halting_compute == "auto" and tf.config.list_logical_devices("GPU"):
             return False
-        return can_skip_halted(self.recurrent_step, self.halting_unit) and not is_compiled_by_xla()
+        return can_skip_halted(self.recurrent_step, self.halting_unit)
 
     @property
     def _evaluation_steps(self) -> int:
