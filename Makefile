@@ -106,14 +106,15 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Widths and shares are those of docs/performance.md; peers run where they are installed. Where the
-# processor multiplies bfloat16 as float32, an update of a peer in it takes half a minute.
-PEERS := --peers=pytorch,jax
-BFLOAT16 := $(shell grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo && echo $(PEERS),pytorch_bfloat16,jax_bfloat16 || echo $(PEERS) --dtype_policies=float32)
+# Widths and shares are those of docs/performance.md; peers run where they are installed, in bfloat16
+# where the processor multiplies it: elsewhere an update of theirs takes up to half a minute.
+BFLOAT16 := $(shell grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo && echo ,pytorch_bfloat16,jax_bfloat16)
+PEERS := --peers=pytorch,jax$(BFLOAT16)
+WIDE := $(PEERS) $(if $(BFLOAT16),,--dtype_policies=float32)
 bench: $(VENV)/.installed-test
 	@mkdir -p build
-	set -e; { $(BIN)/python benchmarks/train.py $(PEERS),pytorch_bfloat16,jax_bfloat16 --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=1; \
-	$(BIN)/python benchmarks/train.py $(BFLOAT16) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=1; \
+	set -e; { $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=1; \
+	$(BIN)/python benchmarks/train.py $(WIDE) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=1; \
 	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
 	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
 	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \

@@ -18,12 +18,7 @@ from typing import Any, ClassVar, Literal
 import tensorflow as tf
 
 from ut_tf.data.text.codec import TextCodec, append_ends
-from ut_tf.data.text.refusals import (
-    first_of,
-    quoted,
-    text_where,
-    without_known_word,
-)
+from ut_tf.data.text.refusals import first_of, quoted, text_where, without_known_word
 from ut_tf.data.text.sentences import SENTENCE_ENDS
 from ut_tf.data.text.vocabulary import UNKNOWN, WordVocabulary, read_symbols, symbol_table
 from ut_tf.problems.babi.lines import questions

@@ -75,6 +75,19 @@ def test_a_record_says_all_that_a_reader_needs(tmp_path: Path, kept: Path) -> No
     assert found.evaluation == f"ut-eval --output_dir=runs/{TASK2}-ut_babi-seed3"
 
 
+def test_a_record_names_the_machine_that_made_the_checkpoint(tmp_path: Path, kept: Path) -> None:
+    run = finished_run(tmp_path / "run", TASK2, {"error": 1.0})
+    first = read_processes(run)[0]
+    later = dataclasses.replace(
+        first, begun_at=100, train_steps=200, devices="GPU", commit="b" * 40
+    )
+    write_processes(run, [first, later])
+    record(run, kept)
+    (found,) = read_records([kept])
+    assert found.processor == {**PROCESSOR, "devices": "the CPU"}
+    assert found.commit == "a" * 40
+
+
 def test_the_same_run_and_figure_stands_in_the_earlier_one_s_place(
     tmp_path: Path, kept: Path
 ) -> None:

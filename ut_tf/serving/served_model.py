@@ -39,7 +39,7 @@ _SLOTS = {START: {LENGTH}, STEP: {IDS, ERROR, WARNING}}
 _IN_SLOTS = (DEFAULT_SIGNATURE, "classify")
 # What TensorFlow writes before the reason of an error.
 _WHERE = re.compile(r"Graph execution error|Detected at node|<stack traces|\d+ root error")
-_NODE = re.compile(r"^(\(\d+\) [A-Z_]+:\s+)?(\{\{.*?\}\} )?")
+_NODE = re.compile(r"^(\(\d+\) [A-Z_]+:\s*)?(\{\{.*?\}\} )*")
 
 
 class ServedModel:

@@ -37,11 +37,7 @@ if TYPE_CHECKING:
 WEIGHTS_DIGEST = "weights_sha256"
 MEGABYTE = 1_000_000
 # Bytes that a file may have: generous for this library's models, and little enough to be read.
-LARGEST_FILES = {
-    CONFIG_FILE: MEGABYTE,
-    CARD_FILE: MEGABYTE,
-    WEIGHTS_FILE: 8_000 * MEGABYTE,
-}
+LARGEST_FILES = {CONFIG_FILE: MEGABYTE, CARD_FILE: MEGABYTE, WEIGHTS_FILE: 8_000 * MEGABYTE}
 _STORED_TYPES = ("F32", "F16")
 _ADVICE = "copy or download the whole folder again"
 

@@ -58,8 +58,8 @@ class ResultRecord:
       minutes: that training to the checkpoint took, validation included.
       processor_minutes: of processor time likewise.
       total_minutes: that the whole training took.
-      processor: {"model", "flags", "cores", "devices"}; of the last process that trained.
-      commit: of the checkout that trained; None: ut_tf was installed, or nobody noted it.
+      processor: {"model", "flags", "cores", "devices"}; of the last process begun before it.
+      commit: of the checkout that it ran; None: ut_tf was installed, or nobody noted it.
       version: of ut_tf.
       versions: of tensorflow, keras and python.
       selection: what chose the checkpoint, {"metric", "direction", "value", "loss"} on validation

@@ -187,7 +187,10 @@ def _record(
     options: RecordingOptions,
     facts: _Facts,
 ) -> ResultRecord:
-    config, last = facts.config, facts.processes[-1] if facts.processes else None
+    config = facts.config
+    # Processes that only trained on did not make the checkpoint.
+    made = [process for process in facts.processes if process.begun_at < evaluation.step]
+    last = made[-1] if made else None
     minutes = minutes_until(facts.processes, evaluation.step)
     whole = minutes_until(facts.processes, sys.maxsize)
     wall = minutes.wall if minutes else evaluation.training_minutes

@@ -5,6 +5,7 @@ inside the loop.
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -218,16 +219,20 @@ def test_a_sequence_of_padding_alone() -> None:
     assert float(tf.reduce_max(details.ponder_times)) == 0.0
 
 
-@pytest.mark.parametrize("compute", ["auto", "compact"])
-def test_beside_a_gpu_positions_are_gathered_on_demand_alone(
-    compute: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("compute", "device", "gathers"),
+    [("auto", "", False), ("compact", "", True), ("auto", "/cpu:0", True)],
+)
+def test_beside_a_gpu_positions_are_gathered_on_demand_or_on_the_cpu(
+    compute: str, device: str, gathers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gathering = Mock(wraps=CompactLoop)
     monkeypatch.setattr(recurrences, "CompactLoop", gathering)
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [f"{kind}:0"])
     recurrence = make_recurrence(Config(**SMALL_MODEL, halting="basic", halting_compute=compute))
-    recurrence(tf.ones([2, 3, 8]), tf.ones([2, 3]), None, BlockContext(bias=None))
-    assert gathering.called == (compute == "compact")
+    with tf.distribute.OneDeviceStrategy(device).scope() if device else nullcontext():
+        recurrence(tf.ones([2, 3, 8]), tf.ones([2, 3]), None, BlockContext(bias=None))
+    assert gathering.called == gathers
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

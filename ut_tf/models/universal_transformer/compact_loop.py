@@ -51,6 +51,13 @@ def can_skip_halted(step: RecurrentStep, halting: Halting) -> bool:
     )
 
 
+def computes_on_gpu() -> bool:
+    """Whether the present distribution strategy, or without one the program, uses a GPU."""
+    if not tf.distribute.has_strategy():
+        return bool(tf.config.list_logical_devices("GPU"))
+    return any("GPU" in name for name in tf.distribute.get_strategy().extended.worker_devices)
+
+
 def _is_regularized(step: RecurrentStep) -> bool:
     """Whether a layer has an activity regularizer: Keras divides its loss by the first dimension
     of the outputs, which is 1 for the active positions of all examples.

@@ -31,6 +31,7 @@ from ut_tf.models.universal_transformer.cells import BasicCell, refuse_depth
 from ut_tf.models.universal_transformer.compact_loop import (
     CompactLoop,
     can_skip_halted,
+    computes_on_gpu,
     reads_only_keys,
 )
 from ut_tf.models.universal_transformer.depth import (
@@ -457,7 +458,7 @@ class Recurrence(OptionalOutputs, Composite):
         if by_example or self.q_head is not None or given.feedback is not None:
             return False
         # A GPU computes all positions sooner than it gathers some.
-        if self.halting_compute == "auto" and tf.config.list_logical_devices("GPU"):
+        if self.halting_compute == "auto" and computes_on_gpu():
             return False
         return can_skip_halted(self.recurrent_step, self.halting_unit)
 
