@@ -33,8 +33,8 @@ const SECTIONS: Section[] = [
     id: "answers",
     title: "The answer after each step",
     about:
-      "What the model would answer if it stopped there and, on a wide screen, the two next most " +
-      "probable answers. ◆ marks a step at which the first one changes.",
+      "What the model would answer if it stopped there. On a wide screen, the next two answers " +
+      "stand beside it. ◆ marks a step at which the answer changes.",
     make: answersView,
   },
   {

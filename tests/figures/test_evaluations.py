@@ -27,6 +27,7 @@ from ut_tf.evaluation.compute import ComputePoint, ComputeSweep
 from ut_tf.evaluation.measurement import CheckpointMeasurement, Measurement
 from ut_tf.evaluation.observations import Observed, observe_checkpoint
 from ut_tf.figures.board_steps import board_steps, save_animation
+from ut_tf.figures.by import curves_by
 from ut_tf.figures.curves import learning_curves, main_curves, matching_curves, read_curves
 from ut_tf.figures.evaluations import evaluation_figures
 from ut_tf.figures.exits import compute_front
@@ -262,11 +263,21 @@ def test_seeds_are_a_mean_and_a_band_as_far_as_they_got(tmp_path: Path) -> None:
     seeds = "ut_algorithmic (3 seeds)"
     assert lines.keys() == {seeds, "dynamic halting, ut_act_algorithmic"}
     assert lines[seeds] == [[10, 0.25], [20, 0.75], [30, 1.0]]
-    assert all(float(tick).is_integer() for tick in axis.get_xticks())
     band = axis.collections[list(lines).index(seeds)].get_paths()[0].vertices
     assert {tuple(place) for place in band.tolist()} == {
         *((10, 0.0), (10, 0.5), (20, 0.5), (20, 1.0), (30, 1.0))
     }
+
+
+@pytest.mark.parametrize("by", ["update", "difficulty"])
+def test_ticks_of_few_updates_or_difficulties_are_whole_numbers(by: str) -> None:
+    values = {1: [0.5], 2: [0.75], 3: [1.0]}
+    if by == "update":
+        curve = [(step, value) for step, (value,) in values.items()]
+        (axis,) = learning_curves({"a": [{"eval/seq_acc": curve}]}, ["eval/seq_acc"]).axes
+    else:
+        (axis,) = curves_by({"maze_9: accuracy": {"a": values}}, by).axes
+    assert all(float(tick).is_integer() for tick in axis.get_xticks())
 
 
 def test_a_value_that_is_no_number_leaves_a_gap(tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ def curves_by(panels: _Panels, by: str) -> Any:
                 draw_band(axis, at, low, high, style["color"])
                 for place in re.findall(r"trained (?:at|up to) (\d+)", f"{label}, {trained}"):
                     axis.axvline(int(place), color=style["color"], ls=":", linewidth=1)
-            axis.set_title(", ".join(filter(None, (problem, trained))))
-            axis.set_xlabel(_PLACES[by])
-            axis.locator_params(axis="x", integer=True)
+            axis.set(title=", ".join(filter(None, (problem, trained))), xlabel=_PLACES[by])
             name_upright(axis, in_words(metric))
-            if by != "difficulty":
+            if by == "difficulty":
+                axis.locator_params(axis="x", integer=True)
+            else:
                 axis.set_xscale("log", base=2)
                 axis.xaxis.set_major_formatter("{x:g}")
     legend_outside(figure)

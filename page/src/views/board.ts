@@ -115,7 +115,7 @@ export function boardView(context: Context): View {
         " ",
         el("span", { class: "key" }, "bold: given"),
         " ",
-        el("span", { class: "key" }, "small boards: gray given, blue has its last value"),
+        el("span", { class: "key" }, "small boards: gray is given, blue is final"),
       ),
     ),
     update(change) {

@@ -117,10 +117,13 @@ export function changeView(context: Context): View | null {
     const what = halts(run) ? "halting" : run.exit_rule;
     if (halting !== null) stops.unshift({ rule: `${what} (this model)`, step: halting });
     const seen = stops.filter((stop) => stop.step !== null);
-    // Rules that stop at the same step stand side by side, with their names beside them all.
+    // Rules that stop at the same step stand side by side, with their names beside them all; late
+    // ones towards the left, where there is room for any number.
     const alike = (stop: (typeof stops)[0]) => seen.filter((other) => other.step === stop.step);
-    const place = (stop: (typeof stops)[0]) => x(stop.step!) + 2 * alike(stop).indexOf(stop);
     const isLate = (stop: (typeof stops)[0]) => x(stop.step!) > width * 0.7;
+    const beside = (stop: (typeof stops)[0], by: number) =>
+      x(stop.step!) + (isLate(stop) ? -by : by);
+    const place = (stop: (typeof stops)[0]) => beside(stop, 2 * alike(stop).indexOf(stop));
     const groups = exits.selectAll<SVGGElement, (typeof stops)[0]>("g").data(seen).join("g");
     groups.selectAll("*").remove();
     groups.attr("class", "exit").attr("data-rule", (stop) => stop.rule);
@@ -132,7 +135,7 @@ export function changeView(context: Context): View | null {
       .attr("y2", HEIGHT - MARGIN.bottom);
     groups
       .append("text")
-      .attr("x", (stop) => x(stop.step!) + (isLate(stop) ? -6 : 2 * alike(stop).length + 4))
+      .attr("x", (stop) => beside(stop, 2 * alike(stop).length + 4))
       .attr("y", (_, i) => MARGIN.top + 11 + 14 * i)
       .attr("text-anchor", (stop) => (isLate(stop) ? "end" : "start"))
       .text((stop) => stop.rule);

@@ -125,7 +125,11 @@ export function haltingView(context: Context): View | null {
     pen.textAlign = "center";
     const every = Math.max(1, Math.ceil(28 / along));
     for (let column = 0; column < columns; column += every) {
-      pen.fillText(String(column + 1), labelWidth + (column + 0.5) * along, rows * across + 15);
+      const number = String(column + 1);
+      // A number wider than the last column would be cut at the canvas's edge.
+      const most = width - pen.measureText(number).width / 2;
+      const middle = Math.min(labelWidth + (column + 0.5) * along, most);
+      pen.fillText(number, middle, rows * across + 15);
     }
     const unit = asRows ? "step" : part.board ? "cell, row by row" : "position";
     pen.fillText(unit, labelWidth + (columns * along) / 2, rows * across + 31);

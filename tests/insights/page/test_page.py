@@ -118,14 +118,14 @@ def test_an_exit_rule_has_no_probability_of_halting(tab: Tab) -> None:
 def test_names_of_exit_rules_stand_beside_the_lines(tab: Tab, step: int) -> None:
     document = synthetic.document("facts", [synthetic.facts_example("first")])
     (part,) = document["examples"][0]["thoughts"][0]["parts"]
-    part["exit_steps"] = {f"rule {n}": [step] * len(part["positions"]) for n in range(8)}
+    part["exit_steps"] = {f"rule {n}": [step] * len(part["positions"]) for n in range(12)}
     tab.open(document)
     boxes = (
         "return [...document.querySelectorAll(`.exit[data-rule^='rule'] ${arguments[0]}`)]"
         ".map(e => e.getBoundingClientRect()).map(box => [box.left, box.right])"
     )
     lines, names = tab.run(boxes, "line"), tab.run(boxes, "text")
-    assert len(lines) == len(names) == 8
+    assert len(lines) == len(names) == 12
     first, last = min(left for left, _ in lines), max(right for _, right in lines)
     assert all(right < first or left > last for left, right in names)
     assert last <= tab.run(
@@ -227,7 +227,7 @@ def test_a_board_is_drawn_anew_at_each_step(tab: Tab) -> None:
     tab.click(".board-cell[data-token='5']")
     assert tab.text("#answers .subject") == "The cell at row 2, column 2"
     assert tab.count("#change .curve") == 2
-    assert "small boards: gray given, blue has its last value" in tab.text("#thinking .legend")
+    assert "small boards: gray is given, blue is final" in tab.text("#thinking .legend")
     said = "residual 0.50, of the low level 0.031, probability of halting (q) 25%"
     assert tab.text("#change .readout") == f"All positions, step 2: {said}"
 
