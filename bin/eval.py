@@ -13,13 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ut_tf import registry
-from ut_tf.bin.eval_frame import (
-    check_known_lengths,
-    keep,
-    other_checkpoint,
-    record_of,
-    title,
-)
+from ut_tf.bin.eval_frame import check_known_lengths, keep, other_checkpoint, record_of, title
 from ut_tf.bin.eval_sweeps import (
     SWEEPS,
     check_sweeps,

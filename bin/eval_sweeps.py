@@ -38,10 +38,7 @@ def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ..
 
     run, asked = _prepared(run, values, lengths)
     swept = sweep(
-        run,
-        depths,
-        **asked,
-        on_depth=lambda depth: tell(COMMAND, f"evaluated at depth {depth}"),
+        run, depths, **asked, on_depth=lambda depth: tell(COMMAND, f"evaluated at depth {depth}")
     )
     for point in swept.points:
         used = run.in_use(f"{swept.field}={point.depth}")

@@ -428,9 +428,7 @@ class Run(RunConfig):
             f" slow; `hparams`=dtype_policy={asked} uses it anyway."
         )
         return dataclasses.replace(
-            self,
-            hparams=self.hparams.change(dtype_policy=used),
-            asked={"dtype_policy": asked},
+            self, hparams=self.hparams.change(dtype_policy=used), asked={"dtype_policy": asked}
         )
 
     def _check_vocabulary(self, problem: Problem) -> None:

@@ -61,10 +61,7 @@ def example_lines(example: Mapping[str, Any], terminal: Terminal) -> list[str]:
 
 
 def _part_lines(
-    part: Part,
-    encoder: Part | None,
-    target: str | None,
-    terminal: Terminal,
+    part: Part, encoder: Part | None, target: str | None, terminal: Terminal
 ) -> list[str]:
     if part["board"]:
         narrower = dataclasses.replace(terminal, width=terminal.width - len(_INDENT))

@@ -159,9 +159,7 @@ class _PassageTable:
             context, asked = tf.cast(question - start, tf.int32), tf.cast(answer - start, tf.int32)
             # The answer is the last word of a row, and numbered with the others.
             ids, _ = number_unknown(
-                pad_stretches(self._words, start, asked + 1),
-                self._vocab_size,
-                self._unknown_words,
+                pad_stretches(self._words, start, asked + 1), self._vocab_size, self._unknown_words
             )
             return passage_features(ids, context, asked)
 

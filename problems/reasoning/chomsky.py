@@ -46,12 +46,7 @@ class Chomsky(StringTask):
     }
 
     def __init__(
-        self,
-        task: str,
-        max_size: int = 40,
-        *,
-        name: str = "",
-        **sizes: Unpack[StringSizes],
+        self, task: str, max_size: int = 40, *, name: str = "", **sizes: Unpack[StringSizes]
     ) -> None:
         if task not in TASKS:
             raise UserError(f"`task`={task!r}: expected one of {', '.join(TASKS)}.")

@@ -51,13 +51,7 @@ class Facts(StringTask):
     }
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", PAIRS)
 
-    def __init__(
-        self,
-        max_size: int = 5,
-        *,
-        name: str = "",
-        **sizes: Unpack[StringSizes],
-    ) -> None:
+    def __init__(self, max_size: int = 5, *, name: str = "", **sizes: Unpack[StringSizes]) -> None:
         sizes["validation_size"] = sizes.get("validation_size") or max_size + 2
         super().__init__(max_size, name or f"facts_{max_size}", **sizes)
         self.counts[PAIRS] = self.counts["test"]

@@ -61,13 +61,7 @@ class Mazes(StringTask):
     }
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", LOOPS)
 
-    def __init__(
-        self,
-        max_size: int = 9,
-        *,
-        name: str = "",
-        **sizes: Unpack[StringSizes],
-    ) -> None:
+    def __init__(self, max_size: int = 9, *, name: str = "", **sizes: Unpack[StringSizes]) -> None:
         if sizes.get("disjoint_splits", True) and max_size == self.min_size:
             raise UserError(
                 f"`max_size`={max_size}: all mazes of this side are the same, turned and mirrored,"

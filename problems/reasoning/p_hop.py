@@ -42,12 +42,7 @@ class PHop(StringTask):
     }
 
     def __init__(
-        self,
-        max_size: int = 4,
-        letters: int = 64,
-        *,
-        name: str = "",
-        **sizes: Unpack[StringSizes],
+        self, max_size: int = 4, letters: int = 64, *, name: str = "", **sizes: Unpack[StringSizes]
     ) -> None:
         self.letters = at_least(8, "letters", letters)
         sizes["validation_size"] = sizes.get("validation_size") or max_size + 2

@@ -33,6 +33,10 @@ class TrainingConfig(Config):
     """Growth of the bucket bounds."""
     accumulate_steps: int = option(1, at_least=1)
     """Batches whose gradients are summed before each update."""
+    parallel_parts: int = option(0, at_least=0, absent=1)
+    """Parts of a batch whose gradients are computed at the same time; 0: two, where a CPU of two
+    cores trains a fixed depth of a hidden_size of at least 128, else one.
+    """
 
     # Optimisation.
     train_steps: int = option(250_000, at_least=1)

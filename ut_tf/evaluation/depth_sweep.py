@@ -168,10 +168,7 @@ def sweep_depths(
         measured = CheckpointMeasurement(**vars(combined(problem, pairs)), **about)
         points.append(_point(depth, depth == trained, measured, seen, bool(number)))
     return DepthSweep(
-        loaded.step,
-        name,
-        evaluator.headline_metrics(sets, points[0].metrics),
-        tuple(points),
+        loaded.step, name, evaluator.headline_metrics(sets, points[0].metrics), tuple(points)
     )
 
 

@@ -119,9 +119,7 @@ class Answers:
         targets = features["targets"]
         scores = tf.nn.log_softmax(self.class_logits({"inputs": features["inputs"]}))
         return tf.where(
-            targets < 0,
-            -float("inf"),
-            tf.gather(scores, tf.maximum(targets, 0), batch_dims=1),
+            targets < 0, -float("inf"), tf.gather(scores, tf.maximum(targets, 0), batch_dims=1)
         )
 
     def _aligned_score(self, features: dict[str, Any]) -> Any:

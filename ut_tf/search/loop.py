@@ -83,14 +83,7 @@ def run(
             whole,
         )
 
-    start = (
-        tf.constant(0),
-        room,
-        tf.range(tf.shape(state["done"])[0]),
-        state,
-        held,
-        state,
-    )
+    start = (tf.constant(0), room, tf.range(tf.shape(state["done"])[0]), state, held, state)
     shapes = (
         start[0].shape,
         start[1].shape,

@@ -22,10 +22,7 @@ from ut_tf.symbols import END_ID
 
 
 def make_stepper(
-    model: DecoderModel,
-    beam_size: int,
-    incremental: bool | None = None,
-    draft_steps: int = 0,
+    model: DecoderModel, beam_size: int, incremental: bool | None = None, draft_steps: int = 0
 ) -> Any:
     """The stepper of a model.
 

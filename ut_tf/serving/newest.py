@@ -26,10 +26,7 @@ class NewestVersion:
     """
 
     def __init__(
-        self,
-        export_dir: Path,
-        load: Callable[[Path, int], Model],
-        report: Callable[[str], None],
+        self, export_dir: Path, load: Callable[[Path, int], Model], report: Callable[[str], None]
     ) -> None:
         self._export_dir = export_dir
         self._load = load

@@ -170,8 +170,7 @@ def _from_rows(instances: Any, info: SignatureInfo) -> Columns:
             row = {inputs[0]: row}
         if not isinstance(row, dict) or row.keys() != columns.keys():
             raise HTTPException(
-                400,
-                f"{where} JSON object: {_shown(row)} keys must be equal to: {','.join(inputs)}",
+                400, f"{where} JSON object: {_shown(row)} keys must be equal to: {','.join(inputs)}"
             )
         for name, column in columns.items():
             column.append(_text(row[name], where, name in info.fields_of_lines))

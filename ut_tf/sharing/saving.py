@@ -126,11 +126,7 @@ def _portable_config(run: Run, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(
-    folder: Path,
-    run: Run,
-    arrays: dict[str, npt.NDArray[Any]],
-    config: dict[str, Any],
-    card: str,
+    folder: Path, run: Run, arrays: dict[str, npt.NDArray[Any]], config: dict[str, Any], card: str
 ) -> None:
     with filled_beside(folder) as temporary:
         write_weights(temporary / WEIGHTS_FILE, arrays)

@@ -32,13 +32,14 @@ class AnswerCounter:
       model: a ``TrainableModel``.
       hparams: resolved.
       workers: whose replicas each pay a share of the penalty.
+      parts: of a replica's batch (``parallel_parts.py``), which pay alike.
     """
 
     needs_details = False
 
-    def __init__(self, model: Any, hparams: HParams, workers: Workers) -> None:
+    def __init__(self, model: Any, hparams: HParams, workers: Workers, parts: int) -> None:
         self._relaxed = tuple(model.relaxed_weights())
-        self._shares = workers.replicas * hparams.training.accumulate_steps
+        self._shares = workers.replicas * hparams.training.accumulate_steps * parts
         with workers.strategy.scope():
             self._above = tf.Variable(0, trainable=False, name="newest_above")
             self._pull = tf.Variable(0.0, trainable=False, name="pull")

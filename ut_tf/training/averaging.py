@@ -73,10 +73,7 @@ def average_checkpoints(run: Run, steps: Sequence[int], destination: Path) -> in
     state = {"best_step": steps[-1], "averaged": False, _STEPS: steps}
     state[_SOURCES] = _digests(run, steps)
     needed_bytes = 4 * sum(mean.size for mean in means)
-    with (
-        disk_errors(destination, needed_bytes, _ADVICE),
-        filled_beside(destination) as temporary,
-    ):
+    with disk_errors(destination, needed_bytes, _ADVICE), filled_beside(destination) as temporary:
         shutil.copyfile(run.output_dir / CONFIG_FILE, temporary / CONFIG_FILE)
         copy_vocabulary(run.vocab_dir, temporary / VOCAB_FOLDER)
         CheckpointStore(temporary).save(

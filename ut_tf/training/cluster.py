@@ -31,9 +31,7 @@ _NEEDED = (
 
 
 def join_cluster(
-    cluster: str,
-    say: Callable[[str], None],
-    environment: MutableMapping[str, str] = os.environ,
+    cluster: str, say: Callable[[str], None], environment: MutableMapping[str, str] = os.environ
 ) -> None:
     """Sets TF_CONFIG for this process.
 

@@ -26,13 +26,7 @@ from ut_tf.config.training import TrainingConfig
 from ut_tf.errors import UserError
 from ut_tf.factories import make_model
 from ut_tf.models.bounded import TooLargeError
-from ut_tf.models.graph_flop import (
-    LoopSteps,
-    computing_all,
-    graph_flop,
-    loop_bound,
-    loops_of,
-)
+from ut_tf.models.graph_flop import LoopSteps, computing_all, graph_flop, loop_bound, loops_of
 from ut_tf.problem_spec import ProblemSpec
 from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import Objective
@@ -333,9 +327,7 @@ def largest_batch(
 def batch_of(examples: int, length: int, spec: ProblemSpec) -> BatchShape:
     """Returns a batch whose inputs and targets, if there are any, are `length` long."""
     return BatchShape(
-        examples,
-        0 if spec.inputs == "none" else length,
-        length if spec.targets == "tokens" else 0,
+        examples, 0 if spec.inputs == "none" else length, length if spec.targets == "tokens" else 0
     )
 
 

@@ -23,12 +23,13 @@ import tensorflow as tf
 from ut_tf import registry
 from ut_tf.config.hparams import HParams
 from ut_tf.data.pipeline import WEIGHT
-from ut_tf.errors import marked
+from ut_tf.errors import UserError, marked
 from ut_tf.symbols import PADDING_ID
 from ut_tf.training.answer_counter import AnswerCounter
 from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objective
 from ut_tf.training.optimizer import Optimizer
+from ut_tf.training.parallel_parts import count_parts, in_parts
 from ut_tf.training.step_report import ADDED, StepReport
 
 Tensors = dict[str, Any]
@@ -67,9 +68,16 @@ class TrainingStep:
         )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
+        parts = count_parts(hparams, strategy)
         judges = training.curriculum != "none" or training.gradient_noise > 0
-        self.judge = AnswerCounter(model, hparams, workers) if judges else None
-        self.objective = make_objective(model, hparams, workers.replicas, self.judge)
+        self.judge = AnswerCounter(model, hparams, workers, parts) if judges else None
+        self.objective = make_objective(model, hparams, workers.replicas * parts, self.judge)
+        if parts > 1 and (self.objective.carries or training.jit_compile):
+            raise UserError(
+                f"parallel_parts={parts}: neither XLA (jit_compile) nor a supervision that carries"
+                " states from one update to the next takes a batch in parts; set it to 1."
+            )
+        self._gradients_in_parts = self._compiled(in_parts(self._gradients, parts))
         if self._accumulates:
             with strategy.scope():
                 self._sums = [
@@ -167,14 +175,14 @@ class TrainingStep:
         features = run(self._features, args=(batch,))
         counts = run(self._counts, args=(features, carry))
         given = (features, counts, carry)
-        gradients, sums, after = run(self._compiled(self._gradients), args=given)
+        gradients, sums, after = run(self._gradients_in_parts, args=given)
         return self._first_replica(run(self._apply_summed, args=(gradients, counts, sums))), after
 
     def _run_part(self, batch: Any, counts: Any, carry: Any) -> Any:
         run = self._strategy.run
         features = run(self._features, args=(batch,))
         given = (features, counts, carry)
-        gradients, sums, after = run(self._compiled(self._gradients), args=given)
+        gradients, sums, after = run(self._gradients_in_parts, args=given)
         return self._first_replica(run(self._accumulate, args=(gradients, sums))), after
 
     def _run_apply(self, counts: Any, sums: Any) -> Any:
@@ -200,7 +208,7 @@ class TrainingStep:
         """Returns the counts of the objective, added up over all replicas."""
         return self._sum_over_replicas(self.objective.counts(features, carry))
 
-    def _gradients(self, features: Any, counts: Tensors, carry: Any) -> tuple[list[Any], Sums, Any]:
+    def _gradients(self, features: Any, counts: Tensors, carry: Any) -> Any:
         """Returns the gradients of the replica's share of the loss, times the loss scale, its sums,
         and its carry.
         """

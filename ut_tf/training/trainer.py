@@ -28,12 +28,7 @@ from ut_tf.storage.disk_errors import disk_errors
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.directory import alone, is_refusal, withdrawn
-from ut_tf.training.distribution import (
-    Workers,
-    describe_devices,
-    lost_workers_named,
-    make_strategy,
-)
+from ut_tf.training.distribution import Workers, describe_devices, lost_workers_named, make_strategy
 from ut_tf.training.hooks.changes import Changes
 from ut_tf.training.hooks.first_minute import FirstMinute
 from ut_tf.training.hooks.first_update import FirstUpdate

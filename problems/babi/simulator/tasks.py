@@ -28,13 +28,7 @@ from ut_tf.problems.babi.simulator.story import (
     numbers_in,
 )
 from ut_tf.problems.babi.simulator.storytelling import MakeWorld, tell
-from ut_tf.problems.babi.stories import (
-    ALL_TASKS,
-    Story,
-    default_facts,
-    parse_stories,
-    tasks_label,
-)
+from ut_tf.problems.babi.stories import ALL_TASKS, Story, default_facts, parse_stories, tasks_label
 from ut_tf.problems.babi.story_questions import StoryQuestions
 from ut_tf.storage.files import write_text
 
