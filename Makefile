@@ -113,14 +113,14 @@ PEERS := --peers=pytorch,jax$(BFLOAT16)
 WIDE := $(PEERS) $(if $(BFLOAT16),,--dtype_policies=float32)
 bench: $(VENV)/.installed-test
 	@mkdir -p build
-	set -e; { $(BIN)/python benchmarks/train.py $(PEERS) --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=1; \
-	$(BIN)/python benchmarks/train.py $(WIDE) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=1; \
+	set -e; { $(BIN)/python benchmarks/train.py $(PEERS) --hparams=num_steps=4,batch_size=2048,parallel_parts=2 --seconds=8 --rounds=3 --peer_batches=3 --warmup_steps=1; \
+	$(BIN)/python benchmarks/train.py $(WIDE) --hparams_set=ut_small --hparams=num_steps=6,batch_size=1024,parallel_parts=2 --seconds=14 --rounds=3 --peer_batches=3 --warmup_steps=1; \
 	$(BIN)/python benchmarks/decode.py --compute_types=float,int8; \
 	$(BIN)/python benchmarks/halting.py --modes=inference,training --shares=25,100 --repetitions=5; \
 	$(BIN)/python benchmarks/halting.py --modes=greedy,beam --hidden_sizes=512 --shares=25 --repetitions=3; \
-	$(BIN)/python benchmarks/drafts.py; \
+	$(BIN)/python benchmarks/drafts.py --repetitions=5; \
 	$(BIN)/python benchmarks/refill.py; \
-	$(BIN)/python benchmarks/growth.py --seconds=5; } > build/bench.txt
+	$(BIN)/python benchmarks/growth.py --seconds=4; } > build/bench.txt
 	@cat build/bench.txt
 
 docs: $(VENV)/.installed

@@ -187,11 +187,12 @@ def test_losses_of_layers_are_divided_by_replicas_and_batches(tmp_path: Path) ->
     decoders = NAME.replace("encoder", "decoder")
     assert set(one.added) == {NAME, f"{NAME}/linear", decoders, f"{decoders}/linear"}
     assert min(one.added.values()) > 0.0
-    report, others = updated(2, mirrored(2), accumulate_steps=2)
-    assert report.loss == pytest.approx(one.loss, rel=1e-4)
-    assert report.added == pytest.approx(one.added, rel=1e-4)
-    for weight, other in zip(weights, others, strict=True):
-        assert_close(weight, other, 1e-4)
+    shared_out = updated(2, mirrored(2), accumulate_steps=2)
+    for report, others in (shared_out, updated(8, parallel_parts=2)):
+        assert report.loss == pytest.approx(one.loss, rel=1e-4)
+        assert report.added == pytest.approx(one.added, rel=1e-4)
+        for weight, other in zip(weights, others, strict=True):
+            assert_close(weight, other, 1e-4)
 
 
 @pytest.mark.slow

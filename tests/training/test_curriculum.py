@@ -202,14 +202,17 @@ GPU: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize(
+    ("accumulate", "parts"), [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)]
+)
 @pytest.mark.usefixtures("eager")
-def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int) -> None:
+def test_relaxed_sets_are_paid_for_once(tmp_path: Path, accumulate: int, parts: int) -> None:
     run = toy_run(
         tmp_path,
         "toy_copy",
         model="neural_gpu",
         **{**STAGED, **GPU, "accumulate_steps": accumulate, "dropout": 0.0},
+        parallel_parts=parts,
     )
     model = run.make_model()
     for weight in model.relaxed_weights():

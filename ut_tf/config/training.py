@@ -33,9 +33,9 @@ class TrainingConfig(Config):
     """Growth of the bucket bounds."""
     accumulate_steps: int = option(1, at_least=1)
     """Batches whose gradients are summed before each update."""
-    parallel_parts: int = option(0, at_least=0, absent=1)
-    """Parts of a batch whose gradients are computed at the same time; 0: two, where a CPU of two
-    cores trains a fixed depth of a hidden_size of at least 128, else one.
+    parallel_parts: int = option(1, at_least=1)
+    """Parts of a batch whose gradients are computed at the same time: 2 lets a network of fixed
+    depth use two cores fully.
     """
 
     # Optimisation.
@@ -174,6 +174,11 @@ class TrainingConfig(Config):
     """Of translation: the probability with which a subword of a training pair is split into the two
     that it was merged from, anew in every epoch. Needs subword_model=bpe.
     """
+
+    @property
+    def parts_of_batches(self) -> int:
+        """The parts that a replica computes for each update, of all its accumulated batches."""
+        return self.accumulate_steps * self.parallel_parts
 
     def following(self) -> dict[str, Any]:
         """The end of the cosine, and whether the loss is scaled."""

@@ -32,14 +32,13 @@ class AnswerCounter:
       model: a ``TrainableModel``.
       hparams: resolved.
       workers: whose replicas each pay a share of the penalty.
-      parts: of a replica's batch (``parallel_parts.py``), which pay alike.
     """
 
     needs_details = False
 
-    def __init__(self, model: Any, hparams: HParams, workers: Workers, parts: int) -> None:
+    def __init__(self, model: Any, hparams: HParams, workers: Workers) -> None:
         self._relaxed = tuple(model.relaxed_weights())
-        self._shares = workers.replicas * hparams.training.accumulate_steps * parts
+        self._shares = workers.replicas * hparams.training.parts_of_batches
         with workers.strategy.scope():
             self._above = tf.Variable(0, trainable=False, name="newest_above")
             self._pull = tf.Variable(0.0, trainable=False, name="pull")

@@ -138,7 +138,7 @@ class LayerLosses:
 
     Args:
       model: that was called.
-      shares: replicas times accumulated batches.
+      shares: replicas times accumulated batches and their parts.
     """
 
     needs_details = False
@@ -317,7 +317,7 @@ def final(model: Any, hparams: HParams, shares: int) -> Supervision:
     Args:
       model: ``TrainableModel``.
       hparams: resolved.
-      shares: replicas times accumulated batches.
+      shares: replicas times accumulated batches and their parts.
     """
     terms: list[Term] = [CrossEntropy(hparams.training.label_smoothing, model.expects_scores)]
     if model.ponder_weight is not None:
@@ -340,6 +340,6 @@ def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term |
     """
     training = hparams.training
     make = registry.supervisions.get(training.supervision)
-    terms, *others = make(model, hparams, replicas * training.accumulate_steps)
+    terms, *others = make(model, hparams, replicas * training.parts_of_batches)
     every = [*terms, *(term for term in further if term is not None)]
     return Objective(model, every, *others)

@@ -2,8 +2,7 @@
 
 ::
 
-    parts = count_parts(hparams, strategy)     # 2 where two cores train a wide network
-    gradients = in_parts(gradients, parts)     # takes the same arguments
+    gradients = in_parts(gradients, 2)     # takes the same arguments
 
 With one thread per operation (``threads.py``), a product of a batch mostly waits for the one
 before; products of its two halves do not wait for each other (docs/performance.md). As on replicas,
@@ -16,31 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_tf.config.hparams import HParams
-from ut_tf.config.processor import usable_cores
 from ut_tf.data.pipeline import WEIGHT
-from ut_tf.training.distribution import on_accelerator
-
-# Those that carry nothing from one update to the next.
-_SUPERVISIONS = ("final", "each", "progressive")
-# A narrower network trains too quickly to repay the graph of a second part.
-_WIDE = 128
-
-
-def count_parts(hparams: HParams, strategy: Any) -> int:
-    """Returns the parts of a batch: ``parallel_parts``, or for 0 what suits network and machine."""
-    training, network = hparams.training, hparams.network
-    suits = (
-        training.supervision in _SUPERVISIONS
-        and not training.jit_compile
-        # A loop that moves the rows of positions keeps two cores busy by itself.
-        and getattr(network, "halting", "none") == "none"
-        and network.hidden_size >= _WIDE
-        and usable_cores() == 2
-        and strategy.num_replicas_in_sync == 1
-        and not on_accelerator(strategy)
-    )
-    return training.parallel_parts or 1 + suits
 
 
 def in_parts(function: Callable[..., Any], parts: int) -> Callable[..., Any]:
@@ -62,11 +37,16 @@ def in_parts(function: Callable[..., Any], parts: int) -> Callable[..., Any]:
             input_signature=[tf.nest.map_structure(_of_any_rows, rows)],
             autograph=False,
         )
+
+        def of_part(start: Any, end: Any) -> Any:
+            sums = traced({name: value[start:end] for name, value in rows.items()})
+            # A mean over no rows, which a layer may have added, is no number.
+            return tf.nest.map_structure(
+                lambda value: tf.where(end > start, value, tf.zeros_like(value)), sums
+            )
+
         bounds = [number * tf.shape(rows[WEIGHT])[0] // parts for number in range(parts + 1)]
-        results = [
-            traced({name: value[start:end] for name, value in rows.items()})
-            for start, end in itertools.pairwise(bounds)
-        ]
+        results = [of_part(start, end) for start, end in itertools.pairwise(bounds)]
         return *tf.nest.map_structure(lambda *values: tf.add_n(values), *results), carry
 
     return of_parts

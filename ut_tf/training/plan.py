@@ -112,7 +112,9 @@ class RandomTraining:
             name: tf.TensorSpec(self._unknown(name, value.shape), value.dtype)
             for name, value in self.features(BatchShape(1, 2, 2)).items()
         }
-        self._step = TrainingStep(self.model, self.optimizer, hparams, self._workers, signature)
+        # Operations are counted of batches whose shape is known.
+        whole = hparams.change(parallel_parts=1)
+        self._step = TrainingStep(self.model, self.optimizer, whole, self._workers, signature)
         self._accumulated = hparams.training.accumulate_steps
         self._draw = _drawn_steps(
             self.model, self._step.objective, self.features(BatchShape(1, 2, 2))

@@ -29,7 +29,7 @@ from ut_tf.training.answer_counter import AnswerCounter
 from ut_tf.training.distribution import Workers
 from ut_tf.training.objective import CROSS_ENTROPY, TARGETS, Sums, make_objective
 from ut_tf.training.optimizer import Optimizer
-from ut_tf.training.parallel_parts import count_parts, in_parts
+from ut_tf.training.parallel_parts import in_parts
 from ut_tf.training.step_report import ADDED, StepReport
 
 Tensors = dict[str, Any]
@@ -68,10 +68,10 @@ class TrainingStep:
         )
         self._weights = tuple(model.trainable_variables)
         self._accumulates = training.accumulate_steps > 1
-        parts = count_parts(hparams, strategy)
         judges = training.curriculum != "none" or training.gradient_noise > 0
-        self.judge = AnswerCounter(model, hparams, workers, parts) if judges else None
-        self.objective = make_objective(model, hparams, workers.replicas * parts, self.judge)
+        self.judge = AnswerCounter(model, hparams, workers) if judges else None
+        self.objective = make_objective(model, hparams, workers.replicas, self.judge)
+        parts = training.parallel_parts
         if parts > 1 and (self.objective.carries or training.jit_compile):
             raise UserError(
                 f"parallel_parts={parts}: neither XLA (jit_compile) nor a supervision that carries"
