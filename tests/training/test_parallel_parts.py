@@ -27,6 +27,8 @@ EXACT: dict[str, Any] = {
     "dropout": 0.0,
     "warmup_steps": 0,
     "clip_norm": 0.5,
+    # Gradients that are 0 but for rounding must not become steps.
+    "adam_epsilon": 1e-3,
 }
 HALTING: dict[str, Any] = {**EXACT, "halting": "basic", "act_loss_weight": 0.1}
 ATTENTION: dict[str, Any] = {

@@ -175,11 +175,6 @@ class TrainingConfig(Config):
     that it was merged from, anew in every epoch. Needs subword_model=bpe.
     """
 
-    @property
-    def parts_of_batches(self) -> int:
-        """The parts that a replica computes for each update, of all its accumulated batches."""
-        return self.accumulate_steps * self.parallel_parts
-
     def following(self) -> dict[str, Any]:
         """The end of the cosine, and whether the loss is scaled."""
         scale = "dynamic" if self.dtype_policy == "mixed_float16" else "none"

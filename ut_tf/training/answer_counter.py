@@ -38,7 +38,8 @@ class AnswerCounter:
 
     def __init__(self, model: Any, hparams: HParams, workers: Workers) -> None:
         self._relaxed = tuple(model.relaxed_weights())
-        self._shares = workers.replicas * hparams.training.parts_of_batches
+        training = hparams.training
+        self._shares = workers.replicas * training.accumulate_steps * training.parallel_parts
         with workers.strategy.scope():
             self._above = tf.Variable(0, trainable=False, name="newest_above")
             self._pull = tf.Variable(0.0, trainable=False, name="pull")

@@ -340,6 +340,7 @@ def make_objective(model: Any, hparams: HParams, replicas: int, *further: Term |
     """
     training = hparams.training
     make = registry.supervisions.get(training.supervision)
-    terms, *others = make(model, hparams, replicas * training.parts_of_batches)
+    shares = replicas * training.accumulate_steps * training.parallel_parts
+    terms, *others = make(model, hparams, shares)
     every = [*terms, *(term for term in further if term is not None)]
     return Objective(model, every, *others)
