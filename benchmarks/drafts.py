@@ -2,7 +2,9 @@
 model, by lines in a batch, the share of accepted drafts, and near ties of two logits.
 
     python benchmarks/drafts.py                                       # the saved model reverse
-    python benchmarks/drafts.py --model=models/mine --source_files=lines.txt --draft_steps=0,2,4
+    python benchmarks/drafts.py --model=runs/ende --source_files=lines.txt --draft_steps=0,2,4
+
+A language model goes on after the first symbols of each line that has as many words.
 
 The settings take turns; the least processor time counts. The last line on standard output is JSON.
 """
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from measuring import Machine, report
+
+_PROMPT = 6
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     codec = loaded.run.text_codec()
     rows = []
     for size in map(int, flags.batch_sizes.split(",")):
-        features = {"inputs": codec.encode(tf.constant(lines[:size]))["inputs"]}
+        if codec.fields:
+            features = {"inputs": codec.encode(tf.constant(lines[:size]))["inputs"]}
+        else:
+            long = [line for line in lines if len(line.split()) >= _PROMPT]
+            features = {"prefix": codec.encode_targets(tf.constant(long[:size]))[:, :_PROMPT]}
         rows += measured(loaded.model, features, size, flags)
     report(machine.with_peaks_again(), rows, vars(flags))
     return 0
