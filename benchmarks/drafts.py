@@ -2,7 +2,7 @@
 model, by lines in a batch, the share of accepted drafts, and near ties of two logits.
 
     python benchmarks/drafts.py                                       # the saved model reverse
-    python benchmarks/drafts.py --model=runs/ende --source_files=lines.txt --draft_steps=0,2,4
+    python benchmarks/drafts.py --model=models/mine --source_files=lines.txt --draft_steps=0,2,4
 
 A language model goes on after the first symbols of each line that has as many words.
 

@@ -331,6 +331,9 @@ def _measure(
             peer = processes.Peer(name, run, batches, flags.peer_threads)
             stack.callback(peer.close)
             measures[name] = lambda seconds, peer=peer: Measurement(**peer.measure(seconds))
+        for measure in measures.values():
+            # Seeds set for a later model make TensorFlow load the graphs of those before anew.
+            measure(0.0)
         return in_turns(measures, flags.seconds, max(flags.rounds, 1))
 
 
