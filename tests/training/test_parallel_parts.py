@@ -53,7 +53,12 @@ def assert_same(one: StepReport, other: StepReport) -> None:
     [
         (3, HALTING, 1),  # 16 rows: parts of 5, 5 and 6.
         (3, {**ATTENTION, "batch_size": 2}, 1),  # One part has no rows.
-        (2, {**HALTING, "curriculum": "length", "accumulate_steps": 2}, 1),
+        pytest.param(
+            2,
+            {**HALTING, "curriculum": "length", "accumulate_steps": 2},
+            1,
+            marks=pytest.mark.slow,
+        ),
         pytest.param(2, {**HALTING, "gradient_noise": 0.1}, 2, marks=pytest.mark.slow),
         pytest.param(2, {**ATTENTION, "supervision": "each"}, 1, marks=pytest.mark.slow),
         pytest.param(2, {**ATTENTION, "supervision": "progressive"}, 1, marks=pytest.mark.slow),
