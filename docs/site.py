@@ -47,6 +47,7 @@ _CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 _MATH = re.compile(r"^```math\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL)
 _INLINE_CODE = re.compile(r"<code>([^<]*)</code>")
+_INTERVAL = re.compile(r"\[(-?\d+\.\d+), (-?\d+\.\d+)\]")
 _CALL = re.compile(r'<details class="call-arguments".*?</details>', re.DOTALL)
 # What stands below an argument's first line begins with blanks.
 _ARGUMENT = re.compile(r"(^|<p>)(\w[\w, ]*): ", re.MULTILINE)
@@ -128,13 +129,13 @@ def _public_names() -> dict[str, str]:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Lets names in the text break behind "_" and "." alone."""
+    """Lets names in the text break behind "_" and "." alone, and intervals nowhere."""
     parts = _BLOCK.split(output)
     # Every second part is a block of code.
     parts[::2] = [
         _INLINE_CODE.sub(
             lambda code: f"<code>{re.sub(r'(?<=[_.=/,])(?=[^_.=/,])', '<wbr>', code[1])}</code>",
-            part,
+            _INTERVAL.sub(r"[\1,&nbsp;\2]", part),
         )
         for part in parts[::2]
     ]
