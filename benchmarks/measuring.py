@@ -48,8 +48,7 @@ class Machine:
 
     @classmethod
     def now(cls, kinds: Sequence[str], repetitions: int) -> "Machine":
-        """The machine before a measurement, with a warning on standard error where others are at
-        work.
+        """The machine before a measurement, with a warning on standard error if it is busy.
 
         Args:
           kinds: dtypes of the products.

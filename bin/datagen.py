@@ -130,9 +130,7 @@ def _needs_files(name: str) -> bool:
 
 
 def _with_own_flags(name: str, arguments: dict[str, Any], values: Any) -> dict[str, Any]:
-    """The arguments with those that have a flag of this command, where the problem takes
-    them.
-    """
+    """The arguments with those that have a flag here, where the problem takes them."""
     given = {"seed": values.random_seed, "beam_pipeline_options": values.beam_pipeline_options}
     given = {argument: value for argument, value in given.items() if value is not None}
     parameters = parameters_of(registry.problems.get(name)) if given else frozenset()

@@ -83,9 +83,7 @@ def record_of(
 
 
 def keep(run: Run, record: Record) -> None:
-    """Adds a record to the run directory, but not to a saved model; a warning where that cannot
-    be.
-    """
+    """Adds a record to the run directory, not to a saved model; warns where that cannot be."""
     if run.is_saved_model:
         return
     try:

@@ -3,8 +3,10 @@
 ``ut-query --server=http://localhost:8501 --model_name=ende < lines.txt``
 """
 
+import io
 import itertools
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -44,11 +46,14 @@ def main(argv: list[str]) -> int:
         )
     if values.model_version is not None and values.model_version < 0:
         raise FlagError(f"--model_version={values.model_version}: expected a whole number from 0.")
-    path = values.decode_from_file
-    typed = not path and is_typed()
-    lines = read_input(expanded(path)) if path else input_lines(standard_input(), "standard input")
+    path, text = values.decode_from_file, values.input
+    if path and text is not None:
+        raise FlagError("--input and --decode_from_file each say what to send: give one of them.")
+    typed = not path and text is None and is_typed()
+    name = path or ("standard input" if text is None else "--input")
+    source = standard_input() if text is None else io.BytesIO(os.fsencode(text))
+    lines = read_input(expanded(path)) if path else input_lines(source, name)
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
-    name = path or "standard input"
     examples = _examples(prompted(lines) if typed else lines, name, client.inputs(values.signature))
     status = 0
     while batch := list(itertools.islice(examples, 1 if typed else values.batch_size)):

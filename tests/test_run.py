@@ -326,6 +326,9 @@ def test_of_two_runs_that_start_at_once_the_first_is_kept(create, tmp_path):
     before = (run.output_dir / "config.json").read_bytes()
     with pytest.raises(UserError, match=r"differs \(seed: 0 -> 7\)"):
         other.start()
+    changed = "hidden_size=8,num_heads=1,filter_size=9,num_steps=9,norm=pre,position=none"
+    with pytest.raises(UserError, match=r"hidden_size: .* and \d more\): give another"):
+        Run.plan("words", "narrow", changed, **folders, seed=7).start()
     again = Run.plan("words", "narrow", "train_steps=99", **folders)
     with held_alone(run.output_dir):
         assert again.start().hparams.training.train_steps == 99

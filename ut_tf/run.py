@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
 
 LARGEST_SEED = 2**32 - 1
+_TOLD_CHANGES = 5
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -167,8 +168,7 @@ class Run(RunConfig):
         return run if values is None else run._going_on(from_values(values, run.output_dir))
 
     def start(self, on_accelerator: bool | None = None) -> Self:
-        """Prepares the data and writes the run directory; returns the run with its spec. Warns of
-        the run's notes.
+        """Prepares the data, writes the run directory, warns of notes; returns the run with spec.
 
         Args:
           on_accelerator: whether a GPU or TPU computes; None: whether TensorFlow finds one.
@@ -388,9 +388,11 @@ class Run(RunConfig):
         run = dataclasses.replace(run, hparams=hparams, data_version=version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
+            more = f" and {len(changes) - _TOLD_CHANGES} more" if changes[_TOLD_CHANGES:] else ""
             raise UserError(
-                f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set}"
-                f" that differs ({'; '.join(changes)}): give another `output_dir`, or the run's own"
+                f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set} that"
+                f" differs ({'; '.join(changes[:_TOLD_CHANGES])}{more}): give another"
+                f" `output_dir`, or the run's own"
                 f" values to go on with it (ut-trainer's `config`={self.output_dir / CONFIG_FILE})."
             )
         return run

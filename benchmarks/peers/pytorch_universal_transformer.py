@@ -119,9 +119,7 @@ class Stack(nn.Module):
         remembered: tuple[Tensor, ...] | None,
         memory_bias: Tensor | None,
     ) -> Tensor:
-        """The states after one more step; `signal` [length, hidden_size] is that of positions and
-        step.
-        """
+        """The states after a step; `signal` [length, hidden_size]: of positions and step."""
         attend_memory = self.memory_attention
         x = self.sublayer(0, lambda y: self.self_attention(y, bias, None), x + signal)
         if attend_memory is not None:

@@ -175,7 +175,8 @@ def _answer_line(thought: Mapping[str, Any], target: str | None, terminal: Termi
     if thought["correct"]:
         verdict = ", " + terminal.coloured("right", "green")
     elif thought["correct"] is False:
-        verdict = ", " + terminal.coloured(f"wrong: it is {target}", "red")
+        told = "it breaks the rules" if target is None else f"it is {target}"
+        verdict = ", " + terminal.coloured(f"wrong: {told}", "red")
     elif target is not None:
         verdict = f"; the reference: {target}"
     return f"{_INDENT}answer: {answer}{shown}{verdict}"

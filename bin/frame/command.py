@@ -285,9 +285,7 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Sends what Python code prints to standard error, so that standard output holds the command's
-    result alone.
-    """
+    """Sends what Python code prints to standard error: standard output holds the result alone."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 

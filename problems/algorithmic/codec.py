@@ -71,9 +71,7 @@ class DigitCodec(TextCodec):
         return self._ids(_turn(plain) if self._adds else plain)
 
     def errors(self, *texts: Any) -> Any:
-        """Refuses what is no string of digits, or in addition no two numbers with a plus
-        between.
-        """
+        """Refuses what is no string of digits, or no two numbers with a plus between."""
         if not self._adds:
             return self.target_errors(texts[0])
         sum_of_two = rf"({self._digit}+\{_PLUS}{self._digit}+)?"
@@ -84,9 +82,7 @@ class DigitCodec(TextCodec):
         return self._refused(texts, f"{self._digit}*", "digits")
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
-        padding.
-        """
+        """The strings [batch] of symbols int32 [batch, length], up to END_ID or padding."""
         texts = join_symbols(self.written, outputs, "")
         return _turn(texts) if self._adds else texts
 

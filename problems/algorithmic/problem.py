@@ -92,9 +92,7 @@ class Algorithmic(Problem):
         """Does nothing: the examples are made when they are read."""
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Tokens to tokens over one vocabulary: padding, end, the digits and, for addition, the
-        separator.
-        """
+        """Tokens to tokens over one vocabulary: padding, end, digits, the separator of sums."""
         size = FIRST_SYMBOL_ID + self.base + (1 if self.operation == "addition" else 0)
         return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 
@@ -121,9 +119,7 @@ class Algorithmic(Problem):
         return ExampleTable(sizes.numpy().max(axis=1).astype("int32"), batch)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """One greedily decoded set for each length, by default the longest of training and ten
-        times that.
-        """
+        """One greedily decoded set a length; default: training's longest, and ten times that."""
         return [
             EvaluationSet(
                 name=f"length_{length}",
@@ -313,9 +309,7 @@ def _add(first: Any, second: Any, size: Any, base: int) -> tuple[Any, Any]:
 
 
 def _end(symbols: Any, sizes: Any) -> Any:
-    """Returns [rows, width + 1]: the first `sizes` [rows] symbols of each row, the end, and
-    padding.
-    """
+    """[rows, width + 1]: the first `sizes` [rows] symbols of each row, the end, and padding."""
     columns = tf.range(symbols.shape[1] + 1)[tf.newaxis, :]
     wider = tf.pad(symbols, [[0, 0], [0, 1]])
     return tf.where(

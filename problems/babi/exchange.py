@@ -117,8 +117,7 @@ class WordExchange:
         )
 
     def exchanged(self, numbers: Any, ids: Any, classes: Any) -> tuple[Any, Any]:
-        """Returns the exchanged ids and classes. An example whose answer nobody writes so keeps its
-        words.
+        """The exchanged ids and classes; an example whose answer nobody writes keeps its words.
 
         Args:
           numbers: int32 [batch]: the exchange of each example.

@@ -150,14 +150,17 @@ class AlignedCodec(TextCodec):
     def _refused(self, texts: Any, characters: str) -> Any:
         plain = self._plain(texts)
         length = tf.strings.length(plain, "UTF8_CHAR")
-        is_wrong = other_characters(plain, characters) != ""
+        others = tf.strings.substr(other_characters(plain, characters), 0, 1, "UTF8_CHAR")
+        is_wrong, found = others != "", tf.strings.join([", found ", quoted(others)])
         if self._length:
+            given = tf.strings.join([", found ", tf.strings.as_string(length)])
+            found = tf.where(is_wrong, found, given)
             is_wrong |= tf.logical_and(length > 0, length != self._length)
-        number = f"{self._length} characters" if self._length else "characters"
+        number = f"a line of {self._length} characters" if self._length else "characters"
         shown = characters + (self._other_blank if BLANK in characters else "")
         told = f" is not what this problem reads: expected {number} of '{shown}'"
         hint = blank_hint(plain, shown) if self.board else ""
-        return text_where(is_wrong, tf.strings.join([quoted(texts), told, hint]))
+        return text_where(is_wrong, tf.strings.join([quoted(texts), told, found, hint]))
 
 
 class SudokuCodec(AlignedCodec):

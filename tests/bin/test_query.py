@@ -81,6 +81,8 @@ def test_lines_are_answered_in_order_and_in_batches(ask):
         status, out, err = ask(server, "\n".join("abcdefg") + "\n", "--batch_size=3")
     assert (status, out, err) == (0, "\n".join("ABCDEFG") + "\n", "")
     assert [len(call) for call in model.calls] == [3, 3, 1]
+    with served(PythonModel(SIGNATURES)) as server:
+        assert ask(server, "z\n", "--input=a\nb", typed=True) == (0, "A\nB\n", "")
 
 
 def test_an_empty_line_has_an_answer_of_its_own(ask):
@@ -157,6 +159,7 @@ def test_typed_lines_are_answered_one_by_one(ask):
         (["--server=http://127.0.0.1:1"], "a\n", 1, "does not answer"),
         (["--batch_size=0"], "a\n", 2, "--batch_size=0: expected a number above 0"),
         (["--timeout=inf"], "a\n", 2, "--timeout=inf: expected"),
+        (["--input=a", "--decode_from_file=b"], "", 2, "each say what to send: give one of them"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(ask, argv, lines, status, expected):

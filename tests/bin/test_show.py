@@ -371,8 +371,18 @@ def test_a_shipped_model_shows_a_sample_and_answers_what_is_typed(
     for text in ("steps taken", "4321", "such as "):
         assert text in printed.out
     assert printed.out.count("answer: ") == 2
-    assert "16 characters" in printed.err and printed.err.count("ut-show: ") == 1
+    assert "16 characters of '.12340', found 2; c" in printed.err
+    assert printed.err.count("ut-show: ") == 1
     assert board in page.read_text()
+
+
+def test_a_board_s_answer_is_right_by_the_rules_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    # The second has no solution: its first row lacks a 4 where the column has one.
+    for board, verdict in (("123434122143432.", "right"), ("123....4........", "it breaks")):
+        assert show.main(["--model=sudoku4", f"--input={board}"]) == 0
+        assert verdict in capsys.readouterr().out.splitlines()[-1]
+    assert show.main(["--model=sudoku4", "--input=123x" * 4]) == 1
+    assert "found 'x'" in capsys.readouterr().err
 
 
 def test_an_input_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,6 +121,14 @@ def test_classifiers_read_facts_and_tokens(kind: Any, changes: dict[str, Any]) -
             model.generate({"inputs": inputs})
 
 
+def test_inputs_alone_are_what_outputs_are_written_for() -> None:
+    model = random_model(LSTMModel)
+    written = model.generate({"inputs": INPUTS}, beam_size=1).symbols
+    assert np.array_equal(model.generate(INPUTS, beam_size=1).symbols, written)
+    with pytest.raises(UserError, match="needs batch_size or prefix"):
+        random_model(LSTMModel, spec=LANGUAGE).generate(INPUTS)
+
+
 @pytest.mark.slow
 def test_attention_is_told() -> None:
     for changes, attentions in (

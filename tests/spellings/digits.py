@@ -114,7 +114,7 @@ BOARDS = Table(
         _SOLVED: [_SOLVED, _SOLVED.replace(" ", "")],
     },
     refuses={
-        "is not what this problem reads: expected 16 characters of '.12340'": [
+        "is not what this problem reads: expected a line of 16 characters of '.12340'": [
             *(_CELLS[:15], f"{_CELLS}.", "1", _ROWS.replace("4", "5"), _ROWS.replace("4", "x")),
             *(_ROWS.replace(".", "_"), _ROWS.replace(".", "*"), _ROWS.replace(".", "?")),
             *(_ROWS.replace(".", "。"), _ROWS.replace("1", "１"), _ROWS.replace("1", "١")),

@@ -199,7 +199,7 @@ class Thinker:
         return {
             "answer": answer,
             "probability": probability,
-            "correct": self._is_correct(answer, given.target),
+            "correct": self._is_correct(answer, given, observed.logits),
             "parts": self._parts(observed, features, given.difficulty),
         }
 
@@ -275,8 +275,14 @@ class Thinker:
         (text,) = texts_of(self.codec.decode(tf.constant(features["targets"])))
         return text, rounded(np.exp(log_probability))
 
-    def _is_correct(self, answer: str, target: str | None) -> bool | None:
-        """None where the answer is unknown, or one of many right ones (a translation)."""
+    def _is_correct(self, answer: str, given: Given, logits: Any) -> bool | None:
+        """By the rules of the problem, where it has some; None where the answer is unknown, or one
+        of many right ones (a translation).
+        """
+        target = given.target
+        if self.problem.solves is not None and self.model.spec.targets == "aligned":
+            answers = tf.argmax(logits, -1, output_type=tf.int32)[tf.newaxis]
+            return bool(self.problem.solves(given.features, answers)[0])
         if target is None:
             return None
         writes = self.model.has_encoder and self.model.has_decoder

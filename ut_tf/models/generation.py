@@ -1,5 +1,6 @@
 """Outputs that a model writes for a user's features."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ut_tf.errors import UserError
@@ -8,13 +9,13 @@ from ut_tf.search.config import DecodeConfig
 from ut_tf.search.strategies import Decoded, decode
 
 
-def generate(model: Any, features: dict[str, Any], seed: Any, options: dict[str, Any]) -> Decoded:
+def generate(model: Any, features: Any, seed: Any, options: dict[str, Any]) -> Decoded:
     """Writes outputs of an ``EncoderDecoder``.
 
     Args:
       model: with ``spec`` and what a ``DecoderModel`` offers.
-      features: {"inputs": ...} as in the model's call; for a language model {"batch_size": int32
-        []}, or {"prefix": int32 [batch, length]}.
+      features: {"inputs": ...} as in the model's call, or these inputs alone; for a language model
+        {"batch_size": int32 []}, or {"prefix": int32 [batch, length]}.
       seed: of sampling; int or int32 [2].
       options: fields of ``DecodeConfig``: beam_size, alpha, n_best, extra_length, sampling,
         temperature …
@@ -32,6 +33,8 @@ def generate(model: Any, features: dict[str, Any], seed: Any, options: dict[str,
         raise UserError(
             f"a model of targets={model.spec.targets!r} writes no sequence: call it for its logits."
         )
+    if not isinstance(features, Mapping):
+        features = {"inputs": features} if reads else {}
     if reads and "inputs" not in features:
         raise UserError(
             f"this {type(model).__name__} reads inputs, and the `features` have"

@@ -286,4 +286,4 @@ def test_an_even_side_is_refused_and_so_is_a_board_without_a_goal() -> None:
     codec = MAZES.text_codec(NOWHERE)
     texts = tf.constant([codec.sample, codec.sample.replace("G", "."), "##S..G"])
     good, no_goal, short = [error.decode() for error in codec.errors(texts).numpy()]
-    assert good == "" and "needs one S and one G" in no_goal and "expected 49" in short
+    assert good == "" and "needs one S and one G" in no_goal and "of 49 characters" in short
