@@ -109,9 +109,7 @@ def measure_peak(kind: str, repetitions: int) -> float:
 
 
 def machine_peaks(kinds: Sequence[str], repetitions: int) -> dict[str, float]:
-    """``measure_peak`` of each kind in a process of its own, with all threads, whatever this
-    process is set to.
-    """
+    """``measure_peak`` of each kind in its own process, with all threads whatever this one has."""
     command = [sys.executable, __file__, ",".join(kinds), str(repetitions)]
     printed = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

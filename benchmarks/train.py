@@ -189,9 +189,7 @@ def _shapes(batch: dict[str, Any]) -> Any:
 
 
 def check(hparams: HParams) -> None:
-    """Raises UserError where the number of operations is not known beforehand, or batches are
-    added up.
-    """
+    """Raises UserError where the number of operations is unknown or batches are added up."""
     if hparams.network.halting != "none" or hparams.network.steps_per_position:
         raise UserError(
             "hparams: FLOP are counted for a fixed depth; set halting=none and"

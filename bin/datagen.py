@@ -111,9 +111,7 @@ def _names(values: Any) -> list[str]:
 
 
 def _without_files(names: list[str], values: Any) -> list[str]:
-    """The names without the problems that a pattern matched and that need files, where none
-    are given; says which.
-    """
+    """The names without a pattern's matches that need files, where none are given; says which."""
     if values.source_files or "source_files" in parse_problem_args(values.problem_args):
         return names
     asked = [part.strip() for part in values.problem.split(",")]

@@ -186,9 +186,7 @@ def _destination(values: Any) -> Path | None:
 def _decode(
     translator: Translator, lines: list[str] | None, values: Any
 ) -> tuple[Iterator[str], int | None]:
-    """One line for each example of the input, and how many there will be where that is
-    known.
-    """
+    """One line for each example of the input, and their number where that is known."""
     codec = translator.codec
     if lines is None:
         # Lines are answered while others are still to come, so their number is not known.

@@ -28,9 +28,7 @@ _CHOOSING = ("exit_sweep", "depth_sweep")
 
 
 def sweep_depths(run: Run, trained: HParams, values: Any, lengths: tuple[int, ...]) -> str:
-    """Judges the run at depths, and keeps the table and a record of each depth; returns the line
-    of JSON.
-    """
+    """Judges the run at depths, keeps the table and a record of each; returns the line of JSON."""
     depths = depths_in(values.depth_sweep)
     import_tensorflow()
     from ut_tf.evaluation.depth_sweep import sweep_depths as sweep

@@ -93,9 +93,7 @@ def _values(argv: list[str]) -> Any:
 
 @contextlib.contextmanager
 def _told_where(others: Sequence[Flag], command: str, place: str) -> Iterator[None]:
-    """Within the context an unknown flag that belongs on the other side of -- is answered with its
-    place.
-    """
+    """Within the context, answers an unknown flag from the other side of -- with its place."""
     try:
         yield
     except FlagError as error:

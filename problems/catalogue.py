@@ -16,9 +16,7 @@ _TASKS = range(1, 21)
 
 
 def _rows(problems: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the name and the row of each problem; those of ``each_task`` come once for each of
-    bAbI's tasks.
-    """
+    """Yields each problem's name and row; those of ``each_task`` once for each of bAbI's tasks."""
     for group in problems:
         repeated = group.get("each_task")
         if repeated is None:

@@ -88,9 +88,7 @@ def split(x: Array, heads: int) -> Array:
 def attend(
     queries: Array, keys: Array, values: Array, bias: Array, network: Network, dropout: Dropout
 ) -> Array:
-    """Attention of heads, softmax in float32: [batch, length, heads, head_size] -> [batch, length,
-    width].
-    """
+    """Attention (float32 softmax): [batch, length, heads, head_size] -> [batch, length, width]."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) * queries.shape[-1] ** -0.5
     weights = jax.nn.softmax(scores.astype(jnp.float32) + bias).astype(values.dtype)
     weights = dropout(weights, network.attention_dropout)

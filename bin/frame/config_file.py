@@ -62,9 +62,7 @@ def parse_with_config(
 def _with_config(
     values: absl_flags.FlagValues, flags: Sequence[Flag], argv: Sequence[str]
 ) -> list[str]:
-    """The words of a command line, of which `values` are the flags, with those that its --config
-    stands for.
-    """
+    """A command line's words, `values` being the flags, with those that its --config stands for."""
     path = expanded(values.config)
     read = _read(path)
     _check_code(read, values, path)
@@ -132,9 +130,7 @@ def _of_run(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_code(read: dict[str, Any], values: absl_flags.FlagValues, path: Path) -> None:
-    """Raises FlagError where a run's config.json names code: only the command line decides what is
-    executed.
-    """
+    """Raises FlagError where a run's config.json names code: the command line alone may do so."""
     usr_dir = read.get("usr_dir") if "format_version" in read else None
     if usr_dir and "usr_dir" in values and not values.usr_dir:
         raise FlagError(

@@ -168,9 +168,7 @@ def decode_config(text: str) -> DecodeConfig:
 
 
 def chosen_variants(name: str) -> tuple[Any, ...]:
-    """The variants of BLEU that --bleu_variant names, uncased first, as tensor2tensor
-    prints them.
-    """
+    """The variants that --bleu_variant names, uncased first, as tensor2tensor prints them."""
     choices = {"cased": ("cased",), "uncased": ("uncased",), BOTH: ("uncased", "cased")}
     if name not in choices:
         raise FlagError(

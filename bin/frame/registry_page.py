@@ -114,9 +114,7 @@ def _arguments(pattern: str) -> str:
 
 
 def _first_sets(pattern: str) -> list[tuple[str, str]]:
-    """The sets for the problems that match, or for the one that is called so, without those that
-    match themselves.
-    """
+    """The sets for the problems that match, or the one of that name, without sets that match."""
     kind = registry.hparams_sets
     shown = {name for name, _ in _matching(kind, pattern)}
     problems = [name for name, _ in _matching(registry.problems, pattern)]

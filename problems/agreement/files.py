@@ -102,9 +102,7 @@ def find_source(tmp_dir: Path, source: Source) -> Path | None:
 
 
 def files_of(source: Path) -> list[Path]:
-    """The files that are read of what ``find_source`` found: the table, or those of the simplified
-    files that are there.
-    """
+    """The files to read of what ``find_source`` found: the table, or the simplified files there."""
     if source.is_file():
         return [source]
     paths = [source / "numpred.train", _validation_file(source), *_test_files(source).values()]

@@ -50,9 +50,7 @@ _USUAL_WORDS = 10_000
 
 @dataclass(frozen=True)
 class Example:
-    """One example: its ids, its answer (the id of the wrong form, or the class), and its number of
-    attractors.
-    """
+    """One example: ids, answer (the id of the wrong form, or the class), number of attractors."""
 
     ids: list[int]
     answer: int
@@ -96,9 +94,7 @@ class Agreement(Problem):
 
     @abstractmethod
     def table(self, split: str, side: Side, answers: Array, attractors: Array) -> EncodedExamples:
-        """Returns the features of a split: its ids, answers and numbers of attractors, all int32
-        [examples].
-        """
+        """Returns a split's features: ids, answers and numbers of attractors, int32 [examples]."""
 
     def read_of(self, dependency: Dependency) -> Sequence[str]:
         """The words of a sentence that an example is made of; default: all."""
@@ -129,9 +125,7 @@ class Agreement(Problem):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """The features of ``table``; `length` has no effect. The split is read into memory the
-        first time.
-        """
+        """The features of ``table``; reads the split into memory once; `length` has no effect."""
         table = self._load(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
 

@@ -64,9 +64,7 @@ class DigitCodec(TextCodec):
         return {"inputs": self._ids(_turn_summands(plain) if self._adds else plain)}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
-        with 0.
-        """
+        """Returns int32 [batch, target_length] of strings [batch]: END_ID ends each, 0 pads it."""
         plain = _without_blanks(texts)
         return self._ids(_turn(plain) if self._adds else plain)
 
@@ -133,9 +131,7 @@ def _turn(texts: Any) -> Any:
 
 
 def _turn_summands(texts: Any) -> Any:
-    """Returns strings [batch] with the digits of each summand in reverse, without the zeros in
-    front of them.
-    """
+    """Returns strings [batch] with each summand's digits reversed, without its leading zeros."""
     summands = tf.strings.split(texts, _PLUS)
     plain = tf.strings.regex_replace(summands.flat_values, r"^0+([0-9a-z])", r"\1")
     return tf.strings.reduce_join(summands.with_flat_values(_turn(plain)), axis=1, separator=_PLUS)

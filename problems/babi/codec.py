@@ -114,9 +114,7 @@ class StoryCodec(TextCodec):
         return self._words.found(texts)
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns the classes, int32 [batch], of answers, strings [batch]; -1 for what is no answer
-        in the vocabulary.
-        """
+        """The classes, int32 [batch], of answers, strings [batch]; -1: not in the vocabulary."""
         plain = tf.strings.lower(tf.strings.strip(texts), encoding="utf-8")
         return tf.cast(self._classes.lookup(plain), tf.int32)
 

@@ -140,8 +140,6 @@ def _sentences(statements: Any, begin: Any, end: Any, question: Any, empty: int)
 
 
 def _flatten(rows: Any) -> Any:
-    """[batch, tokens]: the ids of [batch, rows, words] without padding, one after the other, and
-    the end.
-    """
+    """[batch, tokens]: the ids of [batch, rows, words] joined without padding, and the end."""
     flat = tf.reshape(rows, [tf.shape(rows)[0], -1])
     return append_ends(tf.ragged.boolean_mask(flat, tf.not_equal(flat, 0)))

@@ -57,9 +57,7 @@ class Kind:
         return Kind(things)
 
     def drawn(self, generator: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
-        """For each of `count` exchanges the number of the thing that stands for each: [count,
-        things].
-        """
+        """Draws [count, things]: in each exchange the number of the thing that stands for each."""
         if self.orders:
             return np.array(self.orders)[generator.integers(len(self.orders), size=count)]
         places = np.tile(np.arange(len(self.things)), (count, 1))

@@ -122,9 +122,7 @@ class BabiQA(StoryQuestions):
         return splits
 
     def _simulated_stories(self, task: int, official: list[Story]) -> list[Story]:
-        """The simulated stories of a task; without the questions of official ones, where these
-        are excluded.
-        """
+        """The simulated stories of a task, without official questions where these are excluded."""
 
         def drawn(questions: int) -> list[Story]:
             lines = simulate_lines(task, questions)

@@ -45,9 +45,7 @@ def tasks_label(tasks: tuple[int, ...]) -> str:
 
 
 def default_facts(tasks: tuple[int, ...]) -> int:
-    """The number of facts kept before a question, as in the paper's code: 130 for task 3 alone,
-    otherwise 70.
-    """
+    """How many facts a question keeps, as in the paper's code: 130 for task 3 alone, else 70."""
     return 130 if tasks == (3,) else 70
 
 

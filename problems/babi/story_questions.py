@@ -153,17 +153,13 @@ class StoryQuestions(Problem):
         ]
 
     def validation_sets(self) -> list[EvaluationSet]:
-        """The validation split (of a large one, evenly spaced examples), with metrics for each
-        task.
-        """
+        """The validation split (evenly spaced examples of a large one), with metrics by task."""
         return [
             EvaluationSet("", "validation", "classify", group_by="task", max_examples=_VALIDATED)
         ]
 
     def summarize(self, metrics: dict[str, float]) -> dict[str, float]:
-        """mean_error (percent, over tasks) and failed_tasks (those with an error above 5 %), from
-        "error/<task>".
-        """
+        """mean_error (percent, over tasks), failed_tasks (error above 5 %), from "error/<task>"."""
         errors = [value for name, value in metrics.items() if name.startswith("error/")]
         if not errors:
             return {}

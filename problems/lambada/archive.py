@@ -143,9 +143,7 @@ class Sources:
             )
 
     def _text(self, file: str) -> tuple[str, str] | None:
-        """The text of a file and its name for messages: of a separate file, or of
-        the archive's.
-        """
+        """A file's text and its name for messages, of a separate file or of the archive's."""
         plain = self.plain.get(file)
         if plain is not None:
             return decode_utf8(_plain_content(plain), str(plain), _REMEDY), str(plain)
@@ -222,9 +220,7 @@ def text_files(train: Path) -> list[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """Raises what os.walk would pass over: a folder that cannot be read has texts that would be
-    missing.
-    """
+    """Raises what os.walk passes over: an unreadable folder has texts that would be missing."""
     raise error
 
 

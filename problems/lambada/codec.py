@@ -29,9 +29,7 @@ _HASHED = 2**30
 
 
 class _Words(tf.Module):  # type: ignore[misc]
-    """Words to numbers as ``LambadaCorpus`` has them, an unknown word's by its hash, and ids to
-    words.
-    """
+    """Words to numbers as ``LambadaCorpus`` has them, unknown ones by hash, and ids to words."""
 
     def __init__(self, vocab_dir: Path) -> None:
         super().__init__(name="lambada_words")
@@ -124,9 +122,7 @@ class PassageCodec(TextCodec):
         return {"inputs": number_unknown(words, self._words.size, self._unknown_words)[0]}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns the ids int32 [batch] of answers, strings [batch]; -1 for what is no word of the
-        vocabulary.
-        """
+        """Returns the ids int32 [batch] of answers, strings [batch]; -1: not in the vocabulary."""
         return self._words.known(tf.strings.lower(tf.strings.strip(texts), encoding="utf-8"))
 
     def decode(self, outputs: Any) -> Any:

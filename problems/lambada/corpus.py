@@ -216,9 +216,7 @@ class _Numbers:
         return Texts(np.concatenate(parts) if parts else np.zeros(0, np.int32), starts)
 
     def frequent(self, texts: Texts, size: int, min_books: int) -> list[str]:
-        """The most frequent words of those that stand in at least `min_books` texts, at most
-        `size`.
-        """
+        """The most frequent words, at most `size`, of those in at least `min_books` texts."""
         counts, books = (
             np.zeros(len(self._numbers), np.int64),
             np.zeros(len(self._numbers), np.int32),
@@ -240,9 +238,7 @@ class _Numbers:
         return [word for _, word in sorted(ranking)[:size]]
 
     def ids(self, words: list[str], first: int) -> Ids:
-        """The id of every word by its number: from `first` on for `words`, above those for all
-        others.
-        """
+        """The id of every word by its number: from `first` for `words`, above those for others."""
         known = {word: first + place for place, word in enumerate(words)}
         unknown = iter(range(first + len(words), first + len(words) + len(self._numbers)))
         return np.array(

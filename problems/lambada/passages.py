@@ -204,9 +204,7 @@ def answerable(texts: Texts, passages: Passages) -> Passages:
 
 
 def gather_words(texts: Texts, passages: Passages) -> tuple[Texts, Passages]:
-    """The words of the passages alone, one passage after the other, and where the passages stand
-    among them.
-    """
+    """The words of the passages alone, in a row, and where the passages stand among them."""
     sizes = passages.answers - passages.starts + 1
     starts = np.cumsum([0, *sizes], dtype=np.int64)
     places = np.repeat(passages.starts - starts[:-1], sizes) + np.arange(starts[-1])
@@ -237,9 +235,7 @@ def _sentence_starts(texts: Texts, kinds: _Kinds) -> Places:
 
 
 def _last_words(texts: Texts, kinds: _Kinds, begins: Places) -> Places:
-    """The position of the word with which each sentence ends, -1 where that must not be
-    guessed.
-    """
+    """The position of the word that ends each sentence; -1 where it must not be guessed."""
     marks = np.isin(texts.words, [*kinds.ends, *kinds.closings])
     place = np.maximum.accumulate(np.where(marks, -1, np.arange(len(texts.words))))
     ends = np.append(begins[1:], len(texts.words))

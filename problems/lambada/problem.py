@@ -133,9 +133,7 @@ class LambadaProblem(Problem):
         return self._loaded[key]
 
     def _words(self, split: str, data_dir: Path) -> Any:
-        """The words of ``_texts`` as a tensor, made once: the novels fill a good part of the
-        memory.
-        """
+        """The words of ``_texts`` as a tensor, made once: novels fill a good part of the memory."""
         key = (data_dir, split)
         if key not in self._tensors:
             self._tensors[key] = tf.constant(self._texts(split, data_dir).words, tf.int32)

@@ -53,16 +53,12 @@ class CharacterCodec(TextCodec):
         return {"inputs": self._ids(texts[0])}
 
     def encode_targets(self, texts: Any) -> Any:
-        """Returns int32 [batch, target_length] of strings [batch], each ended by END_ID and padded
-        with 0.
-        """
+        """Returns int32 [batch, target_length] of strings [batch]: END_ID ends each, 0 pads it."""
         ids = self._ids(texts)
         return _turn(ids, ids > END_ID) if self._little_endian else ids
 
     def decode(self, outputs: Any) -> Any:
-        """Returns strings [batch] of symbols int32 [batch, length], up to the first END_ID or
-        padding.
-        """
+        """Returns strings [batch] of symbols int32 [batch, length], up to END_ID or padding."""
         ids = before_end(outputs)
         ids = _turn(ids, ids > END_ID) if self._little_endian else ids
         return tf.strings.reduce_join(tf.gather(self.written, ids), axis=1)

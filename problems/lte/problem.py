@@ -112,9 +112,7 @@ class LearningToExecute(Problem):
         """Does nothing: the examples are written when they are read."""
 
     def spec(self, data_dir: Path) -> ProblemSpec:
-        """Tokens to tokens over one vocabulary: padding, end, and the characters of inputs and
-        targets.
-        """
+        """Tokens to tokens over one vocabulary: padding, end, characters of inputs and targets."""
         size = FIRST_SYMBOL_ID + len(self._symbols)
         return ProblemSpec("tokens", "tokens", size, size, shared_vocab=True)
 

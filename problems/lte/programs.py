@@ -65,9 +65,7 @@ def write_program(
 def write_digits(
     draws: random.Random, length: int, nesting: int, result: Callable[[str], str]
 ) -> tuple[str, str]:
-    """A numeral of `length` digits, no zero in front, and what `result` makes of it; `nesting`
-    means nothing here.
-    """
+    """A numeral of `length` digits, no leading zero, and its `result`; `nesting` has no effect."""
     del nesting
     lowest = 10 ** (length - 1)
     digits = str(lowest + draws.randrange(9 * lowest))

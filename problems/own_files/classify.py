@@ -179,9 +179,7 @@ class ClassifyFiles(OwnFiles):
 
 
 def _reported(names: Sequence[str], classes: Array) -> list[str]:
-    """The name under which each class is reported: its own, or "other" beside many that have more
-    of the examples.
-    """
+    """The name that reports each class: its own, or "other" beside many with more examples."""
     if len(names) <= _REPORTED_CLASSES:
         return list(names)
     counts = np.bincount(classes, minlength=len(names))

@@ -106,9 +106,7 @@ class LinesCodec(TextCodec):
         return self._texts.encode_targets(lines)
 
     def decode(self, outputs: Any) -> Any:
-        """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
-        padding.
-        """
+        """The strings [batch] of symbols int32 [batch, length], up to END_ID or padding."""
         return self._texts.decode(outputs)
 
     def target_tokens(self, symbols: Any) -> Any:

@@ -137,9 +137,7 @@ class LmFiles(OwnFiles):
         return ExampleTable(lengths.astype(np.int32), batch)
 
     def example_pools(self, data_dir: Path, seed: int, epoch: int) -> ExamplePools | None:
-        """Pools of windows of a text of more than ``LARGEST_TEXT`` characters; None: it is
-        smaller.
-        """
+        """Pools of windows of a text above ``LARGEST_TEXT`` characters; None: it is smaller."""
         if not self._is_sharded("train", data_dir):
             return None
         read = functools.partial(window_pool, size=self._window)

@@ -237,9 +237,7 @@ class OwnFiles(Problem):
     def examples(
         self, split: str, data_dir: Path, seed: int = 0, epoch: int = 0, length: int | None = None
     ) -> ExampleTable:
-        """The features of ``load``; `length` has no effect. The split is read into memory the first
-        time.
-        """
+        """The features of ``load``; reads the split into memory once; `length` has no effect."""
         table: EncodedExamples = self.loaded(split, data_dir)
         return table.examples(example_order(split, len(table), seed, epoch))
 

@@ -125,9 +125,7 @@ class AlignedCodec(TextCodec):
         return first_of(refused, text_where(~is_whole, told))
 
     def decode(self, outputs: Any) -> Any:
-        """The strings [batch] of symbols int32 [batch, length], up to the first END_ID or
-        padding.
-        """
+        """The strings [batch] of symbols int32 [batch, length], up to END_ID or padding."""
         characters = tf.gather(self.written, before_end(outputs))
         if self._row:
             numbers = tf.range(1, tf.shape(outputs)[1] + 1)

@@ -71,9 +71,7 @@ class Facts(StringTask):
         return np.concatenate([facts, np.full([count, 1], _QUESTION_NUMBER), begins, asked], 1)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """Those of ``StringTask``, and the held-out pairs in questions of the training's most
-        hops.
-        """
+        """Those of ``StringTask``, and held-out pairs in questions of the training's most hops."""
         sets = super().evaluation_sets(lengths)
         if lengths or self.max_size == 1:
             return sets
@@ -108,9 +106,7 @@ def _asked(inputs: Any) -> Any:
 
 
 def _relations(draws: np.random.Generator, sizes: Strings, width: int, held_out: bool) -> Strings:
-    """Draws the relations of questions, [examples, width]: with a pair that is held out, or without
-    one.
-    """
+    """Draws the relations of questions, [examples, width], with or without a held-out pair."""
     count = len(sizes)
     asked = draws.integers(0, len(RELATIONS), [count, width])
     # Behind each relation the next one is held out.

@@ -123,9 +123,7 @@ class Futoshiki(StringTask):
         return Solved(targets.reshape(strings.shape), rounds.reshape(strings.shape))
 
     def solves(self, features: Mapping[str, Any], answers: Any) -> Any:
-        """Whether all that is given is kept, no digit stands twice in a row or a column, and the
-        signs hold.
-        """
+        """Whether all givens are kept, no digit repeats in a row or column, and the signs hold."""
         shape = [-1, self.side, self.side]
         inputs = tf.reshape(tf.cast(features["inputs"], answers.dtype), shape) - FIRST_SYMBOL_ID
         filled = tf.reshape(answers, shape) - FIRST_SYMBOL_ID

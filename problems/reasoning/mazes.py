@@ -133,9 +133,7 @@ class Mazes(StringTask):
         return tf.reduce_all(kept, 1) & (by_marks == steps) & (shortest == steps)
 
     def evaluation_sets(self, lengths: tuple[int, ...] = ()) -> list[EvaluationSet]:
-        """One set for each side, by default that of training and two larger ones, and mazes with
-        loops.
-        """
+        """A set for each side, by default training's and two larger, and mazes with loops."""
         sides = lengths or (self.max_size, *(self.max_size + more for more in _BEYOND))
         loops = EvaluationSet(LOOPS, LOOPS, self.method, self.max_size)
         return super().evaluation_sets(sides) + ([] if lengths else [loops])

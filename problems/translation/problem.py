@@ -133,9 +133,7 @@ class Translation(Problem):
 
     @abstractmethod
     def pairs(self, data_dir: Path, tmp_dir: Path) -> Mapping[str, Iterable[Pair]]:
-        """The pairs of "train" and, where there are any, "validation" and "test"; finds or
-        downloads them.
-        """
+        """The pairs of "train" and, if any, "validation" and "test"; finds or downloads them."""
 
     def files(self, tmp_dir: Path) -> list[Path]:
         """The files that the pairs are read from, where the user may change them; default: none."""

@@ -87,9 +87,7 @@ def new_figure(
 def new_panels(
     count: int, columns: int = 2, panel: tuple[float, float] = _PANEL
 ) -> tuple[Any, list[Any]]:
-    """A figure of so many panels in at most so many columns, and their axes; as of
-    ``new_figure``.
-    """
+    """A figure of so many panels, at most so many columns, and their axes; as of ``new_figure``."""
     columns = min(count, columns)
     figure, axes = new_figure(math.ceil(count / columns), columns, panel)
     for axis in axes[count:]:

@@ -59,9 +59,7 @@ def in_words(name: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Of each name the parts, divided by ", ", that not all names have; the last of one that has no
-    others.
-    """
+    """Each name's parts (split at ", ") that not all share; the last of one that has no others."""
     parts = {name: name.split(", ") for name in names}
     shared = set.intersection(*map(set, parts.values())) if parts else set()
     return {

@@ -176,9 +176,7 @@ class Inspector:
         }
 
     def _other(self, other: Thinker, given: Given) -> dict[str, Any] | None:
-        """The thought of another run about an example of the first; None where it cannot read
-        it.
-        """
+        """Another run's thought about an example of the first; None where it cannot read it."""
         if _same_symbols(self.thinkers[0].run, other.run):
             return other.think(given)
         try:

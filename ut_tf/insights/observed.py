@@ -201,9 +201,7 @@ def _change(before: Any, after: Any) -> np.ndarray:
 
 
 def _residual(before: Any, after: Any, mask: Any) -> float:
-    """The mean of ‖s_t - s_(t-1)‖ / ‖s_(t-1)‖ over the counted positions whose s_(t-1) is not 0;
-    NaN: there are none.
-    """
+    """The mean ‖s_t - s_(t-1)‖ / ‖s_(t-1)‖ of counted positions with s_(t-1) not 0; NaN: none."""
     residuals = residuals_of(before, after).numpy()
     seen = residuals[(np.asarray(mask) > 0.0) & np.isfinite(residuals)]
     return float(seen.mean()) if seen.size else np.nan
@@ -212,9 +210,7 @@ def _residual(before: Any, after: Any, mask: Any) -> float:
 def _attention(
     views: Sequence[StepView], memory_size: int
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Attention over the part's own positions and over the encoder's, [steps, heads, length, keys]
-    each.
-    """
+    """Attention over the part's own positions and the encoder's, [steps, heads, length, keys]."""
     own = _heads([view.attention_weights for view in views])
     memory = _heads([view.memory_attention_weights for view in views])
     if own is None or memory is None or not memory_size or own.shape[2] != memory_size:

@@ -28,9 +28,7 @@ def story_lines(text: str) -> list[str]:
 
 
 def stories(text: str) -> list[range]:
-    """The lines of each story in a text, from 0: one begins with the number 1 or, without numbers,
-    after an empty line.
-    """
+    """A text's lines by story, from 0: one begins with a 1 or, unnumbered, after an empty line."""
     lines = text.split("\n")
     has_numbers = any(map(is_numbered, lines))
     starts = [

@@ -408,9 +408,7 @@ class Thinker:
         ]
 
     def _labels(self, ids: np.ndarray) -> list[str]:
-        """The texts of classes, of words that a pointer answers with, or of rows of aligned
-        targets.
-        """
+        """Texts of classes, of words that a pointer answers with, or of rows of aligned targets."""
         return texts_of(self.codec.decode(tf.constant(ids, tf.int32)))
 
     def _symbols(self, ids: np.ndarray) -> list[str]:

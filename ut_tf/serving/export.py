@@ -122,9 +122,7 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
 
 
 def saved_operations(folder: Path) -> set[str]:
-    """The names of all operations in a SavedModel's graph and in the functions that it
-    calls.
-    """
+    """The names of all operations in a SavedModel's graph and in the functions it calls."""
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     names: set[str] = set()
     for meta_graph in saved.meta_graphs:
@@ -159,9 +157,7 @@ def _known(servable: Servable, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tried(name: str, signature: Signature) -> Request:
-    """Answers a sample request once, so that what does not run is found before anything is written;
-    returns the request.
-    """
+    """Answers a sample request before anything is written, to show faults; returns the request."""
     signature.function(*(tf.constant([_SAMPLE]) for _ in signature.inputs))
     return name, {field: [_SAMPLE] for field in signature.inputs}
 

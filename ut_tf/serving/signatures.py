@@ -303,9 +303,7 @@ def _named(state: Any) -> dict[str, Any]:
 
 
 def _valid(texts: Any, size: Any) -> Any:
-    """Strings [max(size, 1)] that are UTF-8: most of what computes an answer wants one
-    example at least.
-    """
+    """Strings [max(size, 1)], UTF-8: most of what computes an answer wants an example at least."""
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     return tf.concat([valid, tf.fill([tf.maximum(1 - size, 0)], "")], 0)
 

@@ -75,9 +75,7 @@ class Slots:
             self.held += keys
 
     def advance(self) -> list[tuple[Any, Outputs]]:
-        """Takes one step, and returns the key and the outputs [1, ...] of each example that is
-        done, which leaves.
-        """
+        """Takes one step; returns key and outputs [1, ...] of each example done, which leaves."""
         after = {**self._rows, **self._step(self._rows)}
         done = after.pop(DONE)
         answers = {name: v for name, v in after.items() if name not in self._rows}

@@ -57,9 +57,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A whole number in groups of seven bits, the lowest first; the eighth bit says that
-    another one follows.
-    """
+    """A whole number in groups of seven bits, the lowest first; the eighth says another follows."""
     groups = []
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)

@@ -122,9 +122,7 @@ class _Seed(tf.Module):  # type: ignore[misc]
 
 
 class _Scaled(tf.Module):  # type: ignore[misc]
-    """A matrix as int8 times a scale per output channel; each value is off by at most
-    half a scale.
-    """
+    """A matrix as int8 times a scale per output channel; values are off by at most half a scale."""
 
     def __init__(self, variable: Any) -> None:
         super().__init__()
@@ -141,9 +139,7 @@ class _Scaled(tf.Module):  # type: ignore[misc]
 
 
 def _seeds_in_use(model: Any) -> set[int]:
-    """The ids of the seeds of layers that draw random numbers at inference, not only in
-    training.
-    """
+    """The ids of the seeds of layers that draw random numbers at inference too."""
     units = [layer for layer in model._flatten_layers() if isinstance(layer, Halting)]
     return {id(unit.seed_generator.state) for unit in units if unit.seed_generator is not None}
 

@@ -103,9 +103,7 @@ class CheckpointStore:
         return final
 
     def mark_best(self, step: int | None) -> None:
-        """Writes ``best.json``, atomically, where it does not name `step` already; removes it where
-        `step` is None.
-        """
+        """Writes ``best.json``, atomically, unless it names `step`; `step` None: removes it."""
         best = self.folder / layout.BEST_FILE
         if step is None:
             best.unlink(missing_ok=True)
@@ -121,9 +119,7 @@ class CheckpointStore:
                 self._remove(self.path(step))
 
     def remove_leftovers(self) -> None:
-        """Removes what runs that were killed while they saved have left; call it when no other
-        process trains here.
-        """
+        """Removes what runs killed while saving left; call it when no other process trains here."""
         for leftover in [
             *self.folder.glob(f"{layout.TEMPORARY_PREFIX}*"),
             *self.folder.glob(f".{layout.BEST_FILE}.*"),

@@ -61,9 +61,7 @@ def finished_lines(content: bytes, path: Path) -> list[bytes]:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line, without its checksum; None where there is none, or it is not as it
-    was written.
-    """
+    """The JSON object in a line, without its checksum; None: there is none, or it is damaged."""
     if seal := _SEAL.search(line, max(len(line) - _SEAL_BYTES, 0)):
         line = line[: seal.start()] + b"}"
         if zlib.crc32(line) != int(seal[1], 16):

@@ -65,9 +65,7 @@ def remove_abandoned(path: Path) -> None:
 
 @contextmanager
 def locked_at_once(path: Path) -> Iterator[bool]:
-    """Holds the lock on a folder or a file within the context, and gives whether that was
-    possible.
-    """
+    """Holds the lock on a folder or a file within the context; gives whether that was possible."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:

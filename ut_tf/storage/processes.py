@@ -100,9 +100,7 @@ def write_processes(folder: Path, processes: Sequence[TrainingProcess]) -> None:
 
 
 def minutes_until(processes: Sequence[TrainingProcess], step: int) -> Minutes | None:
-    """The minutes that training took up to `step`, over all processes; None: its beginning is not
-    known.
-    """
+    """The minutes of training up to `step`, over all processes; None: its beginning is unknown."""
     if not processes or processes[0].begun_at != 0:
         return None
     reached = [[point for point in process.points if point.step <= step] for process in processes]

@@ -380,9 +380,7 @@ def _curve(place: Path) -> list[tuple[int, float]]:
 
 
 def _mark_behind(place: Path) -> None:
-    """Notes in a run directory that a sweep does not train it on, so that it never becomes a
-    result.
-    """
+    """Notes in a run directory that a sweep trains it no further, so it never becomes a result."""
     processes = read_processes(place)
     if processes:
         write_processes(place, [*processes[:-1], replace(processes[-1], ended=HOPELESS)])

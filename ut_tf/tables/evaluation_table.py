@@ -88,9 +88,7 @@ def metrics_table(
 
 
 def figure(value: float, interval: Interval | None = None) -> str:
-    """A figure and its interval "[low, high]", with the digits that the interval supports; four
-    digits without one.
-    """
+    """A figure and its interval "[low, high]", in the digits that it supports; four without one."""
     if not math.isfinite(value):
         return "-" if math.isnan(value) else f"{value}"
     if interval is None or not all(map(math.isfinite, interval)):

@@ -242,9 +242,7 @@ class Table:
         return (match["metric"], match["group"]) if match else (name, "")
 
     def metric_in(self, column: Column, name: str) -> str:
-        """The metric of a column that a record's metric is, with or without its group; empty: it
-        is none of them.
-        """
+        """The metric of a column that a record's metric is, with or without group; empty: none."""
         names = (name, self.split_metric(name)[0])
         return next((metric for metric in names if metric in column.metrics), "")
 

@@ -202,9 +202,7 @@ def _joined(lines: dict[_Key, _Cells]) -> dict[_Key, _Cells]:
 
 
 def _keep(by_seed: _BySeed, seed: int, reading: Reading, below: dict[str, None]) -> None:
-    """Adds a reading; of two with the same seed the one evaluated last counts, and the other is
-    told.
-    """
+    """Adds a reading; of two with the same seed the last evaluated counts, the other is told."""
     other = by_seed.setdefault(seed, reading)
     if other is reading:
         return
@@ -254,9 +252,7 @@ def _candidates(
 
 
 def _belongs_elsewhere(record: Record, source: Source, problem: str, table: Table) -> bool:
-    """Whether the record's split is that of another column, so that it has no place in this
-    one.
-    """
+    """Whether the record's split is that of another column, so that it has no place here."""
     splits = record.split.split(",")
     return source.split not in splits and any(
         other.split in splits and _problem_in(other, problem) is not None

@@ -268,9 +268,7 @@ def _other_columns(
 
 
 def _others_text(column: Column, overlap: Overlap, cell: Cell) -> str:
-    """What was measured on the questions that are not known, or a bound; empty where there are
-    none.
-    """
+    """What was measured on the questions not known, or a bound; empty where there are none."""
     if cell.others is not None:
         return number(cell.others, column.digits[0])
     error = (cell.best or cell.mean)[-1]

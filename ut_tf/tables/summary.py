@@ -53,9 +53,7 @@ def headline(record: Record) -> str:
 
 
 def last_records(run: FoundRun) -> list[Record]:
-    """The last evaluation of a run on its own problem's data, and on each other
-    problem's.
-    """
+    """The last evaluation of a run on its own problem's data and on each other problem's."""
     return list({record.test_problem: record for record in run.records}.values())
 
 

@@ -66,9 +66,7 @@ class _Journey:
 
 
 class _Objects:
-    """People, rooms and objects; see ``storytelling.World`` for what is here with the same names
-    there.
-    """
+    """People, rooms and objects; see ``storytelling.World`` for what has the same name there."""
 
     people: ClassVar[tuple[str, ...]] = FAMILY
     giving: ClassVar[bool] = False

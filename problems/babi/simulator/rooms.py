@@ -88,9 +88,7 @@ class Rooms:
         return f"{self.draws.choice(MOVES)} the {room}"
 
     def tell_of(self, people: list[str], support: tuple[int, ...]) -> None:
-        """Counts a statement that is about people, and keeps which statements now tell where they
-        are.
-        """
+        """Counts a statement about people, and keeps which statements now tell where they are."""
         self.support.update(dict.fromkeys(people, support))
         self.clauses += people
         self.told += 1

@@ -72,17 +72,13 @@ def number_of(
 
 
 def numbers_in(value: object) -> list[int]:
-    """The whole numbers of an argument that takes one or several; none where it holds another
-    value.
-    """
+    """The whole numbers of an argument that takes one or several; none for another value."""
     several = value if isinstance(value, list | tuple | range) else [value]
     return [*several] if all(type(number) is int for number in several) else []
 
 
 def check_bounds(**sizes: int) -> None:
-    """Raises UserError where a size, by its argument's name, is more than can be simulated in a
-    lifetime.
-    """
+    """Raises UserError where a size, by argument name, is more than a lifetime can simulate."""
     for name, value in sizes.items():
         if value > LARGEST_SIZE:
             raise UserError(f"`{name}`={value}: expected at most {LARGEST_SIZE}.")

@@ -128,9 +128,7 @@ def _play(draws: random.Random, world: World, size: StorySize) -> list[str | Que
 
 
 def _one_cycle(draws: random.Random, count: int) -> list[int]:
-    """A permutation that is one cycle, so that nothing stays in its place (Sattolo's algorithm), as
-    in the official files.
-    """
+    """A one-cycle permutation (Sattolo's algorithm): nothing stays, as in the official files."""
     order = list(range(count))
     for last in range(count - 1, 0, -1):
         other = draws.randrange(last)
@@ -166,9 +164,7 @@ def _strew(
 def cast_and_bystanders(
     draws: random.Random, people: tuple[str, ...], distracted: bool, count: int = 1
 ) -> tuple[list[str], list[str]]:
-    """The people whom the questions may be about, and, where there are to be distractors, `count`
-    others.
-    """
+    """The people questions may be about and, where there are to be distractors, `count` others."""
     shuffled = draws.sample(people, len(people))
     return (shuffled[count:], shuffled[:count]) if distracted else (shuffled, [])
 

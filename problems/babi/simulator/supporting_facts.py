@@ -267,9 +267,7 @@ def _drop(draws: random.Random, world: _World, line: int, item: str) -> str:
 def _ask(
     draws: random.Random, world: _World, supporting_facts: int
 ) -> tuple[str, str, set[int]] | None:
-    """A question that the story answers, the answer, and the lines that it follows from; None where
-    there is none.
-    """
+    """A question that the story answers, the answer, and the lines it follows from, or None."""
     if supporting_facts == 1:
         person = draws.choice(sorted(world.people))
         room, arrived = world.people[person]
