@@ -45,7 +45,13 @@ def checked_ids(ids: Any, size: int, name: str, rank: int | None = None) -> Any:
     """
     if isinstance(ids, tf.RaggedTensor):
         ids = ids.to_tensor()
-    ids = tf.convert_to_tensor(ids)
+    try:
+        ids = tf.convert_to_tensor(ids)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"of the {name}, a {type(ids).__name__}, no tensor can be made: give ids as int32, each"
+            " example padded with 0 to the same length."
+        ) from None
     if not (ids.dtype.is_integer or ids.dtype.is_floating):
         raise UserError(
             f"the {name} are of dtype {ids.dtype.name}, and ids are whole numbers: give int32."

@@ -54,10 +54,16 @@ class ProblemSpec:
             if value not in options:
                 hint = did_you_mean(str(value), options)
                 mistakes.append(f"{name}={value!r}: expected one of {', '.join(options)}{hint}")
-        for name in ("input_vocab_size", "target_vocab_size", "max_words"):
+        # Padding and the end of a sequence have ids, too.
+        least = {"input_vocab_size": 2 * (self.inputs != "none"), "max_words": 0}
+        least["target_vocab_size"] = 1 if self.targets == "class" else 2
+        for name, lowest in least.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 0:
-                mistakes.append(f"{name}={value!r}: expected a whole number from 0")
+            if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < lowest:
+                mistakes.append(f"{name}={value!r}: expected a whole number from {lowest}")
+        sizes = {self.input_vocab_size, self.target_vocab_size}
+        if self.shared_vocab and self.inputs != "none" and len(sizes) > 1:
+            mistakes.append(f"shared_vocab=True needs two equal vocabulary sizes, not {sizes}")
         if mistakes:
             raise UserError(f"ProblemSpec: {'; '.join(mistakes)}.")
 

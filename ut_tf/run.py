@@ -251,15 +251,15 @@ class Run(RunConfig):
         return cls(**{**vars(config), **folders, **own})
 
     @checked_types
-    def in_use(self, overrides: str) -> Self:
-        """The run with another depth, memory or positions, "eval_num_steps=8".
+    def in_use(self, overrides: str | Mapping[str, Any]) -> Self:
+        """The run with another depth, memory or positions, "eval_num_steps=8" or a mapping.
 
         It can be evaluated, decoded with and exported.
 
         Raises:
           UserError: what ``HParams.override_in_use`` raises.
         """
-        if not overrides:
+        if not (overrides := as_assignments(overrides)):
             return self
         return dataclasses.replace(self, hparams=self.hparams.override_in_use(overrides))
 

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ut_tf
 from ut_tf.bin import avg_checkpoints, datagen, decoder, report, show, trainer
 from ut_tf.bin import eval as eval_command
 from ut_tf.bin.examples.lines import example_lines
 from ut_tf.bin.frame.terminal import Terminal, width_of
+from ut_tf.errors import UserError
 from ut_tf.insights.story_lines import story_lines
 
 RUN = Path(__file__).parents[1] / "stored_runs" / "ut_halting_reverse" / "run"
@@ -383,6 +385,14 @@ def test_a_board_s_answer_is_right_by_the_rules_alone(capsys: pytest.CaptureFixt
         assert verdict in capsys.readouterr().out.splitlines()[-1]
     assert show.main(["--model=sudoku4", "--input=123x" * 4]) == 1
     assert "found 'x'" in capsys.readouterr().err
+
+
+def test_a_saved_model_is_not_trained() -> None:
+    run = ut_tf.load("sudoku4").run
+    with pytest.raises(UserError, match=r"holds a saved model, which cannot .*`warm_start_from`"):
+        ut_tf.train(run)
+    assert not (run.output_dir / "checkpoints").exists()
+    assert run.in_use({"eval_num_steps": 3}).hparams == run.in_use("eval_num_steps=3").hparams
 
 
 def test_an_input_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

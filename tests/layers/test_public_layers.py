@@ -92,6 +92,31 @@ def test_mistyped_arguments_of_the_encoder_are_answered(options: Any, message: s
         layers.UniversalTransformerEncoder(**options)
 
 
+def of_steps(halting: Any) -> Any:
+    return layers.Recurrence(block(), layers.BasicCell(), halting, layers.Coordinates(16, 5))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: of_steps(layers.FixedDepth(0)), "FixedDepth of 0 steps: expected 1 or more"),
+        (lambda: of_steps(layers.FixedDepth(2.5)), "FixedDepth of 2.5 steps"),
+        (lambda: of_steps(layers.HaltingUnit(act_max_steps=-1)), "of -1 steps: expected 1 or more"),
+        (lambda: layers.HaltingUnit(act_epsilon=2.0), "act_epsilon=2.0: expected a number between"),
+        (lambda: Config(num_steps="2"), "num_steps=2: expected a whole number, not a text"),
+        (lambda: Config(hiden_size=3), "Config has no argument 'hiden_size'; did you mean hidden_"),
+        (lambda: layers.MultiHeadAttention(16, 3), "16 is not a multiple of num_heads=3"),
+        (
+            lambda: layers.Block(None, norm="Pre"),
+            "norm='Pre': expected one of post, pre.* mean pre",
+        ),
+    ],
+)
+def test_values_that_compute_nothing_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()
+
+
 def test_what_the_package_does_not_offer_is_answered_with_what_it_does() -> None:
     with pytest.raises(AttributeError, match="HaltingUnit"):
         layers.Haltingunit  # noqa: B018
@@ -110,6 +135,9 @@ SMALL = {
 }
 
 
+RESTARTED: Any = {"initial_state": "noise", "input_injection": "add", "eval_restarts": 4}
+
+
 def states(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
@@ -121,3 +149,14 @@ def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(np.ones([2, 3], np.int32))
     with pytest.raises(UserError, match=r"8 wide.*hidden_size=16"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL))(states(1, 3, 8))
+    with pytest.raises(
+        UserError, match=r"prediction_feedback=True belongs to a whole model.*False"
+    ):
+        ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, prediction_feedback=True))
+    with pytest.raises(UserError, match=r"eval_restarts=4 belongs .* set it to 1"):
+        ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, **RESTARTED))
+    with pytest.raises(UserError, match="'bfloat16' is no precision"):
+        ut_tf.layers.UniversalTransformerEncoder(**SMALL, dtype="bfloat16")
+    for mask in (np.ones([2, 4], bool), np.ones([2], bool), np.ones([1, 3], bool)):
+        with pytest.raises(UserError, match=r"the mask has the shape .* give a mask"):
+            ut_tf.layers.UniversalTransformerEncoder(**SMALL)(states(2, 3, 16), mask=mask)

@@ -332,3 +332,8 @@ def test_variables_that_do_not_agree(changes: dict[str, str], expected: str) -> 
 def test_unknown_clusters_are_named() -> None:
     with pytest.raises(UserError, match="`cluster`=k8s: expected one of auto"):
         join_cluster("k8s", silent, {})
+
+
+def test_a_name_is_no_strategy() -> None:
+    with pytest.raises(UserError, match="`strategy`='mirrored': expected a tf"):
+        Workers.of("mirrored")

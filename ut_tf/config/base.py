@@ -31,7 +31,7 @@ from ut_tf.config.part_options import (
     parts_with,
     values_of,
 )
-from ut_tf.errors import UserError, near_names
+from ut_tf.errors import UserError, check_arguments, near_names
 
 if TYPE_CHECKING:
     from ut_tf.config.training import TrainingConfig
@@ -81,6 +81,10 @@ class Config(Changeable):
 
     part_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
     """The options of the parts that fields choose, by FIELD.OPTION (``part_options.py``)."""
+
+    def __new__(cls, *_: Any, **fields: Any) -> Self:
+        check_arguments(cls.__name__, fields, [*fields_of(cls), PART_OPTIONS])
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         values, mistakes = checked(type(self), vars(self))

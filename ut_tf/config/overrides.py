@@ -153,6 +153,8 @@ def _coerce_number(value: Any, kind: type, parse: bool) -> Any:
             value = kind(value)
         except ValueError:
             raise ValueError(expected) from None
+    if isinstance(value, str):
+        raise ValueError(f"{expected}, not a text")
     if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
         raise ValueError(expected)
     try:

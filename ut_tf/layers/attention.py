@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.errors import UserError
 from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.attention_cached import CachedAttention
 from ut_tf.layers.attention_weights import attention_weights, batch_matmul
@@ -97,6 +98,11 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        if not head_size and hidden_size % num_heads:
+            raise UserError(
+                f"hidden_size={hidden_size} is not a multiple of num_heads={num_heads}: change one"
+                " of them, or set head_size."
+            )
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.head_size = head_size or hidden_size // num_heads

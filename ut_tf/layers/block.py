@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from ut_tf.errors import UserError, did_you_mean
 from ut_tf.layers.active_positions import ActivePositions
 from ut_tf.layers.block_cached import NORMS_BEFORE, CachedBlock
 from ut_tf.layers.composite import Composite
@@ -112,6 +113,9 @@ class Block(CachedBlock, OptionalOutputs, Composite):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if norm not in (places := ("post", *NORMS_BEFORE)):
+            hint = did_you_mean(norm, places)
+            raise UserError(f"norm={norm!r}: expected one of {', '.join(places)}{hint}.")
         self.self_attention = self_attention
         self.memory_attention = memory_attention
         self.transition = transition

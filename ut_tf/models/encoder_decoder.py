@@ -43,6 +43,7 @@ from ut_tf.models.heads import (
     token_logits,
 )
 from ut_tf.models.interfaces import CallOptions, Encoded, ModelDetails, fixed_depth
+from ut_tf.models.precision import check_precision
 from ut_tf.models.summary import ShownLayer
 from ut_tf.models.training_contract import TrainableModel
 from ut_tf.problem_spec import ProblemSpec
@@ -101,6 +102,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
 
     def __init__(self, network: Config | dict[str, Any], spec: ProblemSpec, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+        check_precision(self.dtype_policy)
         self.network: Any = as_config(type(self), network).resolved()
         self.spec = ProblemSpec.from_dict(spec) if isinstance(spec, dict) else spec
         self.has_encoder = self.spec.inputs != "none"

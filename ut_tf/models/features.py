@@ -7,6 +7,7 @@ Padding may stand anywhere in what a user gives. A model computes with padding b
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ut_tf.errors import UserError
 from ut_tf.ids import checked_ids, nan_where_unknown
 from ut_tf.layers.symbols_first import SymbolsFirst, packed_ids
 from ut_tf.models.interfaces import CallOptions, ModelDetails
@@ -68,6 +69,9 @@ def checked_features(features: Mapping[str, Any], spec: ProblemSpec) -> dict[str
     for name, size, rank in _read_by_models(spec):
         if name in checked:
             checked[name] = checked_ids(checked[name], size, name, rank)
+    examples = {name: checked[name].shape[0] for name in ("inputs", "targets") if name in checked}
+    if len({*examples.values()} - {None}) > 1:
+        raise UserError(f"a batch holds as many inputs as targets, not {examples}.")
     return checked
 
 

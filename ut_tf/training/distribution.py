@@ -258,7 +258,12 @@ class Workers:
 
     @classmethod
     def of(cls, strategy: Any) -> "Workers":
-        """The place of this process under `strategy`."""
+        """The place of this process under `strategy`; UserError where it is none."""
+        if not isinstance(strategy, tf.distribute.Strategy):
+            raise UserError(
+                f"`strategy`={strategy!r}: expected a tf.distribute.Strategy, such as"
+                " tf.distribute.MirroredStrategy()."
+            )
         resolver = strategy.cluster_resolver
         if resolver is None or not resolver.cluster_spec():
             return cls(strategy, 1, 0)

@@ -21,6 +21,7 @@ from typing import Any
 from ut_tf.argument_types import check_types
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
+from ut_tf.errors import UserError
 from ut_tf.evaluation.records import now
 from ut_tf.run import Run
 from ut_tf.run_config import installed_versions
@@ -118,6 +119,11 @@ def train(
         or output that nobody reads any more, once a checkpoint is saved.
     """
     check_types(train, locals())
+    if run.is_saved_model:
+        raise UserError(
+            f"{run.output_dir} holds a saved model, which cannot be trained: create a run with an"
+            " `output_dir` of its own, and give this folder as `warm_start_from`."
+        )
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with (

@@ -28,6 +28,7 @@ from ut_tf.layers.positions import Positions
 from ut_tf.layers.symbols_first import SymbolsFirst
 from ut_tf.metrics.ponder_time import PonderTime
 from ut_tf.models.parts_from_config import make_part, make_position_encoding
+from ut_tf.models.precision import check_precision
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.mixed import MixedStack
 from ut_tf.models.universal_transformer.parts import make_stack
@@ -80,11 +81,7 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         fields = {name: options.pop(name) for name in [*options] if name.partition(".")[0] in known}
         _refuse_unknown(options, known)
         super().__init__(autocast=False, **options)
-        if self.compute_dtype == "float64":
-            raise UserError(
-                "dtype='float64' is no precision of ut-tf, whose sums are float32: use 'float32',"
-                " 'mixed_bfloat16' or 'mixed_float16'."
-            )
+        check_precision(self.dtype_policy)
         self.supports_masking = True
         config: Any = self.config_class() if network is None else as_config(type(self), network)
         self.network: Any = config.change(**fields).resolved()
@@ -96,16 +93,19 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
             "position_digits",
             "steps_per_position",
             "train_exit",
+            "prediction_feedback",
+            "eval_restarts",
         ):
-            if value := getattr(self.network, name):
+            value, default = getattr(self.network, name), getattr(self.config_class, name)
+            if value != default:
                 raise UserError(
                     f"{name}={value} belongs to a whole model, not to an encoder layer: set it to"
-                    f" {type(value)(0)}."
+                    f" {default}."
                 )
         if registry.exit_rules.attribute(self.network.eval_exit, "reads_logits", False):
             raise UserError(
                 f"eval_exit={self.network.eval_exit} reads the logits of a whole model, which an"
-                " encoder layer does not make: use state_difference or acceleration."
+                " encoder layer does not make: use state_difference, acceleration or cosine."
             )
         self.stack = make_stack(self.network, name="stack", dtype=self.dtype_policy)
         # The mask reaches the stack as an argument, and leaves this layer with its states.
@@ -136,6 +136,11 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         if mask is None:
             states, times = self._encode(inputs, tf.ones(tf.shape(inputs)[:2]), training)
         else:
+            if not inputs.shape[:2].is_compatible_with(mask.shape):
+                raise UserError(
+                    f"the mask has the shape {tuple(mask.shape)}, and the inputs have"
+                    f" {tuple(inputs.shape)}: give a mask [batch, length]."
+                )
             # Positions count symbols, wherever padding stands.
             order = SymbolsFirst(mask)
             counted = tf.cast(order.packed(order.mask), tf.float32)

@@ -116,7 +116,7 @@ class UniversalTransformer(AttentionModel):
             mistakes.append(
                 f"eval_exit={network.eval_exit} reads what each position answers, and here an"
                 f" example has one answer (a {self.spec.targets}): use"
-                " eval_exit=state_difference or acceleration"
+                " eval_exit=state_difference, acceleration or cosine"
             )
         if network.prediction_feedback and self.spec.targets != "aligned":
             mistakes.append(

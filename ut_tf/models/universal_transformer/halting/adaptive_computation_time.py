@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_tf.errors import UserError
 from ut_tf.layers.linear import Linear, affine
 from ut_tf.models.universal_transformer.halting.base import (
     Halting,
@@ -55,6 +56,8 @@ class Basic(Halting):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if not 0 < act_epsilon < 1:
+            raise UserError(f"act_epsilon={act_epsilon}: expected a number between 0 and 1.")
         self.act_max_steps = 2 * num_steps if act_max_steps is None else act_max_steps
         self.eval_act_max_steps = (
             self.act_max_steps if eval_act_max_steps is None else eval_act_max_steps
