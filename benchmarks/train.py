@@ -74,7 +74,7 @@ class Measurement:
 def in_turns(
     measures: dict[str, Callable[[float], Measurement]], seconds: float, rounds: int
 ) -> dict[str, Measurement]:
-    """The sums of `rounds` measurements of each in turn; `seconds` are those of each in all."""
+    """The sums of `rounds` measurements of each, by turns; `seconds`: those of each in all."""
     totals: dict[str, Measurement] = {}
     for _ in range(rounds):
         for name, measure in measures.items():

@@ -6,7 +6,6 @@
 import io
 import itertools
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -51,7 +50,11 @@ def main(argv: list[str]) -> int:
         raise FlagError("--input and --decode_from_file each say what to send: give one of them.")
     typed = not path and text is None and is_typed()
     name = path or ("standard input" if text is None else "--input")
-    source = standard_input() if text is None else io.BytesIO(os.fsencode(text))
+    source = (
+        standard_input()
+        if text is None
+        else io.BytesIO(f"{text}\n".encode("utf-8", "surrogateescape"))
+    )
     lines = read_input(expanded(path)) if path else input_lines(source, name)
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
     examples = _examples(prompted(lines) if typed else lines, name, client.inputs(values.signature))

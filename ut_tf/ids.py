@@ -47,11 +47,11 @@ def checked_ids(ids: Any, size: int, name: str, rank: int | None = None) -> Any:
         ids = ids.to_tensor()
     try:
         ids = tf.convert_to_tensor(ids)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
         raise UserError(
             f"of the {name}, a {type(ids).__name__}, no tensor can be made: give ids as int32, each"
             " example padded with 0 to the same length."
-        ) from None
+        ) from error
     if not (ids.dtype.is_integer or ids.dtype.is_floating):
         raise UserError(
             f"the {name} are of dtype {ids.dtype.name}, and ids are whole numbers: give int32."

@@ -56,14 +56,15 @@ class ProblemSpec:
                 mistakes.append(f"{name}={value!r}: expected one of {', '.join(options)}{hint}")
         # Padding and the end of a sequence have ids, too.
         least = {"input_vocab_size": 2 * (self.inputs != "none"), "max_words": 0}
-        least["target_vocab_size"] = 1 if self.targets == "class" else 2
+        least["target_vocab_size"] = {"class": 1, "word": 0}.get(self.targets, 2)
         for name, lowest in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < lowest:
                 mistakes.append(f"{name}={value!r}: expected a whole number from {lowest}")
-        sizes = {self.input_vocab_size, self.target_vocab_size}
-        if self.shared_vocab and self.inputs != "none" and len(sizes) > 1:
-            mistakes.append(f"shared_vocab=True needs two equal vocabulary sizes, not {sizes}")
+        shares = self.shared_vocab and self.inputs == self.targets == "tokens"
+        if shares and self.input_vocab_size != self.target_vocab_size:
+            sizes = f"{self.input_vocab_size} and {self.target_vocab_size}"
+            mistakes.append(f"shared_vocab=True needs equal vocabulary sizes, not {sizes}")
         if mistakes:
             raise UserError(f"ProblemSpec: {'; '.join(mistakes)}.")
 

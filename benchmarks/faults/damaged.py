@@ -205,7 +205,7 @@ def flips(folder: Path, generator: random.Random) -> Iterator[Damage]:
 
 
 def cuts(folder: Path, generator: random.Random) -> Iterator[Damage]:
-    """Yields each file cut to no byte and to every power of two below its size, shuffled."""
+    """Yields each file cut to no byte and to every power of two below its size, in seeded order."""
     chosen = [
         (path, length)
         for path in files(folder)

@@ -69,7 +69,7 @@ class DigitCodec(TextCodec):
         return self._ids(_turn(plain) if self._adds else plain)
 
     def errors(self, *texts: Any) -> Any:
-        """Refuses what is no string of digits, or no two numbers with a plus between."""
+        """Refuses what is no string of digits; in addition, what is no sum of two numbers."""
         if not self._adds:
             return self.target_errors(texts[0])
         sum_of_two = rf"({self._digit}+\{_PLUS}{self._digit}+)?"

@@ -115,7 +115,7 @@ class WordExchange:
         )
 
     def exchanged(self, numbers: Any, ids: Any, classes: Any) -> tuple[Any, Any]:
-        """The exchanged ids and classes; an example whose answer nobody writes keeps its words.
+        """The exchanged ids and classes; an example whose new answer nobody writes keeps its words.
 
         Args:
           numbers: int32 [batch]: the exchange of each example.

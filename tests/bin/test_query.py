@@ -83,6 +83,7 @@ def test_lines_are_answered_in_order_and_in_batches(ask):
     assert [len(call) for call in model.calls] == [3, 3, 1]
     with served(PythonModel(SIGNATURES)) as server:
         assert ask(server, "z\n", "--input=a\nb", typed=True) == (0, "A\nB\n", "")
+        assert ask(server, "z\n", "--input=", typed=True) == (0, "\n", "")
 
 
 def test_an_empty_line_has_an_answer_of_its_own(ask):

@@ -99,13 +99,13 @@ def of_steps(halting: Any) -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: of_steps(layers.FixedDepth(0)), "FixedDepth of 0 steps: expected 1 or more"),
+        (lambda: of_steps(layers.FixedDepth(0)), "FixedDepth of 0 steps: expected 1, 2, 3"),
         (lambda: of_steps(layers.FixedDepth(2.5)), "FixedDepth of 2.5 steps"),
-        (lambda: of_steps(layers.HaltingUnit(act_max_steps=-1)), "of -1 steps: expected 1 or more"),
+        (lambda: of_steps(layers.HaltingUnit(act_max_steps=-1)), "of -1 steps: expected 1"),
         (lambda: layers.HaltingUnit(act_epsilon=2.0), "act_epsilon=2.0: expected a number between"),
         (lambda: Config(num_steps="2"), "num_steps=2: expected a whole number, not a text"),
         (lambda: Config(hiden_size=3), "Config has no argument 'hiden_size'; did you mean hidden_"),
-        (lambda: layers.MultiHeadAttention(16, 3), "16 is not a multiple of num_heads=3"),
+        (lambda: layers.MultiHeadAttention(2, 3), "hidden_size=2 is less than num_heads=3"),
         (
             lambda: layers.Block(None, norm="Pre"),
             "norm='Pre': expected one of post, pre.* mean pre",
@@ -160,3 +160,11 @@ def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
     for mask in (np.ones([2, 4], bool), np.ones([2], bool), np.ones([1, 3], bool)):
         with pytest.raises(UserError, match=r"the mask has the shape .* give a mask"):
             ut_tf.layers.UniversalTransformerEncoder(**SMALL)(states(2, 3, 16), mask=mask)
+
+
+def test_a_configuration_of_your_own_may_take_arguments_of_its_own() -> None:
+    class Preset(Config):
+        def __init__(self, preset: dict[str, Any], **fields: Any) -> None:
+            super().__init__(**preset, **fields)
+
+    assert Preset(preset={"num_steps": 3}, hidden_size=16).num_steps == 3

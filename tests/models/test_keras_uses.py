@@ -118,10 +118,8 @@ def test_a_feature_that_is_missing_is_named() -> None:
         model({"inputs": INPUTS, "targets": INPUTS[:1]})
     with pytest.raises(UserError, match="of the inputs, a NoneType, no tensor can be made"):
         model({"inputs": None, "targets": INPUTS})
-    for seed in (2**32, 1.5, "a"):
-        with pytest.raises(
-            UserError, match=r"seed=.*: expected a whole number from 0 to 4294967295"
-        ):
+    for seed in (1.5, "a"):
+        with pytest.raises(UserError, match=r"seed=.*: expected a whole number"):
             model.generate(INPUTS[:1], seed=seed, sampling=True)
     with pytest.raises(UserError, match="'float16' is no precision"):
         ut_tf.UniversalTransformer(ut_tf.UniversalTransformerConfig(**SMALL), spec, dtype="float16")

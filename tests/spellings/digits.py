@@ -129,7 +129,11 @@ BOARDS = Table(
     },
     reads_targets={_SOLVED: [_SOLVED, _SOLVED.replace(" ", ""), " ".join(_SOLVED)]},
     refuses_targets={
-        "expected 16 characters of '1234'": [_ROWS, _SOLVED[:-1], _SOLVED.replace("1", "１")]
+        "expected a line of 16 characters of '1234'": [
+            _ROWS,
+            _SOLVED[:-1],
+            _SOLVED.replace("1", "１"),
+        ]
     },
 )
 
@@ -281,7 +285,7 @@ MAZES = Table(
         ],
     },
     refuses={
-        "expected 25 characters of '#.SGo'": [
+        "expected a line of 25 characters of '#.SGo'": [
             *(_MAZE_CELLS[:24], f"{_MAZE_CELLS}#", "#", "SG", _MAZE.replace(".", "0")),
             *(_MAZE.replace("S", "s"), _MAZE.replace("#", "x"), _MAZE.replace("#", "＃")),
         ],
@@ -291,5 +295,5 @@ MAZES = Table(
         ],
     },
     reads_targets={_MAZE: [_MAZE, _MAZE_CELLS]},
-    refuses_targets={"expected 25 characters of '#.SGo'": [_MAZE[:-1], "#"]},
+    refuses_targets={"expected a line of 25 characters of '#.SGo'": [_MAZE[:-1], "#"]},
 )

@@ -15,6 +15,7 @@ are the rules between fields asked, the method ``mistakes`` of each class.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -83,7 +84,9 @@ class Config(Changeable):
     """The options of the parts that fields choose, by FIELD.OPTION (``part_options.py``)."""
 
     def __new__(cls, *_: Any, **fields: Any) -> Self:
-        check_arguments(cls.__name__, fields, [*fields_of(cls), PART_OPTIONS])
+        known = inspect.signature(cls.__init__).parameters
+        if all(taken.kind is not taken.VAR_KEYWORD for taken in known.values()):
+            check_arguments(cls.__name__, fields, [*known][1:])
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ class Problem(ABC):
     """The feature that groups the test examples (``EvaluationSet``)."""
     solves: Callable[[Mapping[str, Any], Any], Any] | None = None
     """Makes bool [batch] of features and answers, ids int32 [batch, length]: whether these solve
-    their inputs by the rules of the problem alone; None: it has no such rules.
+    their inputs by the rules of the problem alone, of which it reads "inputs"; None: it has none.
     """
     validated: ClassVar[int] = 0
     """Validation examples judged during training at most, evenly spaced; 0: all."""

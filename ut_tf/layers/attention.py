@@ -98,10 +98,10 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        if not head_size and hidden_size % num_heads:
+        if not head_size and hidden_size < num_heads:
             raise UserError(
-                f"hidden_size={hidden_size} is not a multiple of num_heads={num_heads}: change one"
-                " of them, or set head_size."
+                f"hidden_size={hidden_size} is less than num_heads={num_heads}: change one of them,"
+                " or set head_size."
             )
         self.hidden_size = hidden_size
         self.num_heads = num_heads

@@ -114,8 +114,8 @@ class Block(CachedBlock, OptionalOutputs, Composite):
     ) -> None:
         super().__init__(**kwargs)
         if norm not in (places := ("post", *NORMS_BEFORE)):
-            hint = did_you_mean(norm, places)
-            raise UserError(f"norm={norm!r}: expected one of {', '.join(places)}{hint}.")
+            hint = did_you_mean(str(norm), places)
+            raise UserError(f"norm={norm!r}: expected one of {', '.join(places)}{hint or '.'}")
         self.self_attention = self_attention
         self.memory_attention = memory_attention
         self.transition = transition

@@ -69,7 +69,8 @@ def checked_features(features: Mapping[str, Any], spec: ProblemSpec) -> dict[str
     for name, size, rank in _read_by_models(spec):
         if name in checked:
             checked[name] = checked_ids(checked[name], size, name, rank)
-    examples = {name: checked[name].shape[0] for name in ("inputs", "targets") if name in checked}
+    read = [name for name, *_ in _read_by_models(spec) if name in checked]
+    examples = {name: checked[name].shape[0] for name in read}
     if len({*examples.values()} - {None}) > 1:
         raise UserError(f"a batch holds as many inputs as targets, not {examples}.")
     return checked

@@ -174,7 +174,7 @@ def _check_outputs(written: Written, config: DecodeConfig) -> None:
 
 def _seed_pair(seed: Any) -> Any:
     """int32 [2]."""
-    if isinstance(seed, str | float) or (isinstance(seed, int) and not 0 <= seed < 2**32):
-        raise UserError(f"seed={seed!r}: expected a whole number from 0 to {2**32 - 1}.")
+    if isinstance(seed, str) or (isinstance(seed, float) and not seed.is_integer()):
+        raise UserError(f"seed={seed!r}: expected a whole number.")
     seed = tf.cast(0 if seed is None else seed, tf.int32)
     return seed if seed.shape.rank == 1 else tf.stack([seed, 0])

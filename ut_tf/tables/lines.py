@@ -201,7 +201,7 @@ class TotalLine:
 def make_totals(
     table: Table, column: Column, total: Total, records: Iterable[ResultRecord]
 ) -> list[TotalLine]:
-    """A total for each row of several tasks in a one-metric column, unless it has no totals."""
+    """A total for each row of several tasks in a column of one metric that has totals."""
     rows: dict[str, dict[str, list[ResultRecord]]] = {}
     for record in records:
         if column.total and table.fits(record, column):

@@ -15,6 +15,7 @@ import re
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_tf import registry
@@ -136,9 +137,10 @@ class UniversalTransformerEncoder(keras.layers.Layer):  # type: ignore[misc]
         if mask is None:
             states, times = self._encode(inputs, tf.ones(tf.shape(inputs)[:2]), training)
         else:
-            if not inputs.shape[:2].is_compatible_with(mask.shape):
+            shape = mask.shape if hasattr(mask, "shape") else np.shape(mask)
+            if not tf.TensorShape(inputs.shape[:2]).is_compatible_with(shape):
                 raise UserError(
-                    f"the mask has the shape {tuple(mask.shape)}, and the inputs have"
+                    f"the mask has the shape {tuple(shape)}, and the inputs have"
                     f" {tuple(inputs.shape)}: give a mask [batch, length]."
                 )
             # Positions count symbols, wherever padding stands.

@@ -13,7 +13,6 @@ it no longer changes. Positions outside the mask have halted from the start unle
 """
 
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any, ClassVar
 
 import keras
@@ -152,8 +151,8 @@ class Recurrence(OptionalOutputs, Composite):
 
         most: list[Any] = [halting.max_steps(training) for training in (True, False)]
         for steps in most:
-            if not isinstance(steps, Integral) or steps < 1:
-                raise UserError(f"{type(halting).__name__} of {steps} steps: expected 1 or more.")
+            if isinstance(steps, float) or (isinstance(steps, int) and steps < 1):
+                raise UserError(f"{type(halting).__name__} of {steps} steps: expected 1, 2, 3 ...")
         if halting_compute == "compact" and not can_skip_halted(self.recurrent_step, halting):
             raise UserError(
                 "halting_compute=compact needs positions that halt by themselves and stay as they"
