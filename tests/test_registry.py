@@ -195,8 +195,8 @@ def test_every_mistake_of_a_spec_is_listed() -> None:
     for expected in (
         "inputs='text': expected one of tokens, facts, none",
         "targets='clas': expected one of tokens, aligned, class, word; did you mean class?",
-        "input_vocab_size=-1: expected a whole number from 0",
-        "target_vocab_size=2.5: expected a whole number from 0",
+        "input_vocab_size=-1: expected a whole number from 2",
+        "target_vocab_size=2.5: expected a whole number from 2",
     ):
         assert expected in str(caught.value)
 

@@ -170,6 +170,7 @@ def test_losses_of_layers_train_as_their_sum_does_and_as_in_fit(tmp_path: Path) 
     assert transition.price and report.added[NAME] > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_losses_of_layers_are_divided_by_replicas_and_batches(tmp_path: Path) -> None:
     """Of an encoder and a decoder: those of outputs, which Keras divides by the examples of a

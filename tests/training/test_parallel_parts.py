@@ -52,7 +52,8 @@ def assert_same(one: StepReport, other: StepReport) -> None:
     ("parts", "changes", "replicas"),
     [
         (3, HALTING, 1),  # 16 rows: parts of 5, 5 and 6.
-        (3, {**ATTENTION, "batch_size": 2}, 1),  # One part has no rows.
+        # One part has no rows.
+        pytest.param(3, {**ATTENTION, "batch_size": 2}, 1, marks=pytest.mark.slow),
         pytest.param(
             2,
             {**HALTING, "curriculum": "length", "accumulate_steps": 2},
@@ -82,6 +83,7 @@ def test_what_cannot_be_cut_into_parts_is_refused(tmp_path: Path) -> None:
         run_steps(toy_run(tmp_path, parallel_parts=2, jit_compile=True), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_plan_counts_the_operations_of_all_parts() -> None:
     spec, batch = ProblemSpec("tokens", "aligned", 9, 9), BatchShape(4, 5, 0)
