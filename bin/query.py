@@ -50,12 +50,8 @@ def main(argv: list[str]) -> int:
         raise FlagError("--input and --decode_from_file each say what to send: give one of them.")
     typed = not path and text is None and is_typed()
     name = path or ("standard input" if text is None else "--input")
-    source = (
-        standard_input()
-        if text is None
-        else io.BytesIO(f"{text}\n".encode("utf-8", "surrogateescape"))
-    )
-    lines = read_input(expanded(path)) if path else input_lines(source, name)
+    given = None if text is None else io.BytesIO(f"{text}\n".encode(errors="surrogateescape"))
+    lines = read_input(expanded(path)) if path else input_lines(given or standard_input(), name)
     client = RestClient(values.server, values.model_name, values.model_version, values.timeout)
     examples = _examples(prompted(lines) if typed else lines, name, client.inputs(values.signature))
     status = 0

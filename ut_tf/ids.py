@@ -49,8 +49,8 @@ def checked_ids(ids: Any, size: int, name: str, rank: int | None = None) -> Any:
         ids = tf.convert_to_tensor(ids)
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"of the {name}, a {type(ids).__name__}, no tensor can be made: give ids as int32, each"
-            " example padded with 0 to the same length."
+            f"the {name} are a {type(ids).__name__}, which cannot become a tensor: give int32 ids,"
+            " each example padded with 0 to the same length."
         ) from error
     if not (ids.dtype.is_integer or ids.dtype.is_floating):
         raise UserError(

@@ -99,9 +99,12 @@ def of_steps(halting: Any) -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: of_steps(layers.FixedDepth(0)), "FixedDepth of 0 steps: expected 1, 2, 3"),
-        (lambda: of_steps(layers.FixedDepth(2.5)), "FixedDepth of 2.5 steps"),
-        (lambda: of_steps(layers.HaltingUnit(act_max_steps=-1)), "of -1 steps: expected 1"),
+        (lambda: of_steps(layers.FixedDepth(0)), "FixedDepth takes 0 steps: expected a whole"),
+        (lambda: of_steps(layers.FixedDepth(2.5)), "FixedDepth takes 2.5 steps"),
+        (
+            lambda: of_steps(layers.HaltingUnit(act_max_steps=-1)),
+            "takes -1 steps: expected a whole",
+        ),
         (lambda: layers.HaltingUnit(act_epsilon=2.0), "act_epsilon=2.0: expected a number between"),
         (lambda: Config(num_steps="2"), "num_steps=2: expected a whole number, not a text"),
         (lambda: Config(hiden_size=3), "Config has no argument 'hiden_size'; did you mean hidden_"),
@@ -155,7 +158,7 @@ def test_what_belongs_to_a_whole_model_and_another_width_are_refused() -> None:
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, prediction_feedback=True))
     with pytest.raises(UserError, match=r"eval_restarts=4 belongs .* set it to 1"):
         ut_tf.layers.UniversalTransformerEncoder(Config(**SMALL, **RESTARTED))
-    with pytest.raises(UserError, match="'bfloat16' is no precision"):
+    with pytest.raises(UserError, match="'bfloat16' is not supported"):
         ut_tf.layers.UniversalTransformerEncoder(**SMALL, dtype="bfloat16")
     for mask in (np.ones([2, 4], bool), np.ones([2], bool), np.ones([1, 3], bool)):
         with pytest.raises(UserError, match=r"the mask has the shape .* give a mask"):

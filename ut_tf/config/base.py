@@ -84,6 +84,7 @@ class Config(Changeable):
     """The options of the parts that fields choose, by FIELD.OPTION (``part_options.py``)."""
 
     def __new__(cls, *_: Any, **fields: Any) -> Self:
+        # The TypeError of a dataclass does not say which name was meant.
         known = inspect.signature(cls.__init__).parameters
         if all(taken.kind is not taken.VAR_KEYWORD for taken in known.values()):
             check_arguments(cls.__name__, fields, [*known][1:])

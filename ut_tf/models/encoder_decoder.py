@@ -399,7 +399,7 @@ class EncoderDecoder(keras.Model, TrainableModel, DecoderModel):  # type: ignore
             return tensor
         return tf.ensure_shape(tensor, [*tensor.shape[:2], self.network.hidden_size])
 
-    def generate(self, features: dict[str, Any], seed: Any = None, **options: Any) -> Decoded:
+    def generate(self, features: Any, seed: Any = None, **options: Any) -> Decoded:
         """Writes outputs for `features`; arguments, result and errors are those of
         ``generation.generate``.
         """

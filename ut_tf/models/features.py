@@ -72,7 +72,10 @@ def checked_features(features: Mapping[str, Any], spec: ProblemSpec) -> dict[str
     read = [name for name, *_ in _read_by_models(spec) if name in checked]
     examples = {name: checked[name].shape[0] for name in read}
     if len({*examples.values()} - {None}) > 1:
-        raise UserError(f"a batch holds as many inputs as targets, not {examples}.")
+        raise UserError(
+            f"a batch has one target for each input, and this one has {examples}: give as many of"
+            " each."
+        )
     return checked
 
 

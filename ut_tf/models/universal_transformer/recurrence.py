@@ -152,7 +152,8 @@ class Recurrence(OptionalOutputs, Composite):
         most: list[Any] = [halting.max_steps(training) for training in (True, False)]
         for steps in most:
             if isinstance(steps, float) or (isinstance(steps, int) and steps < 1):
-                raise UserError(f"{type(halting).__name__} of {steps} steps: expected 1, 2, 3 ...")
+                name = type(halting).__name__
+                raise UserError(f"{name} takes {steps} steps: expected a whole number from 1.")
         if halting_compute == "compact" and not can_skip_halted(self.recurrent_step, halting):
             raise UserError(
                 "halting_compute=compact needs positions that halt by themselves and stay as they"
