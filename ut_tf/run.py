@@ -52,6 +52,7 @@ from ut_tf.run_config import (
     write_config,
 )
 from ut_tf.start_lines import without_start_lines
+from ut_tf.storage import model_folder
 from ut_tf.storage.checkpoints import stored_numbers
 from ut_tf.storage.files import read_vocabulary, remove_leftovers, sha256_of, write_bytes
 from ut_tf.storage.folders import (
@@ -62,7 +63,6 @@ from ut_tf.storage.folders import (
 )
 from ut_tf.storage.layout import CONFIG_FILE, START_LOCK_FILE, VOCAB_FOLDER, checkpoint_steps
 from ut_tf.storage.locks import while_starting
-from ut_tf.storage.model_folder import check_model_folder, count_parameters, holds_model
 
 if TYPE_CHECKING:
     from ut_tf.data.text.codec import TextCodec
@@ -218,8 +218,8 @@ class Run(RunConfig):
             is given.
         """
         folder = absolute(output_dir)
-        if holds_model(folder):
-            check_model_folder(folder)
+        if model_folder.holds_model(folder):
+            model_folder.check_model_folder(folder)
         values = read_values(folder)
         if values is None:
             raise UserError(
@@ -231,7 +231,7 @@ class Run(RunConfig):
             # The caller's own, which may register the run's problem.
             registry.import_user_code(usr_dir)
         with naming_code(values, usr_dir):
-            if holds_model(folder):
+            if model_folder.holds_model(folder):
                 check_portable(values, folder)
                 # Its own say nothing about this machine.
                 values = {**values, "data_dir": "", "tmp_dir": ""}
@@ -266,7 +266,7 @@ class Run(RunConfig):
     @property
     def is_saved_model(self) -> bool:
         """Whether it is a saved model (``ut_tf.save``), which can be used but not trained."""
-        return holds_model(self.output_dir)
+        return model_folder.holds_model(self.output_dir)
 
     @property
     def vocab_dir(self) -> Path:
@@ -362,7 +362,7 @@ class Run(RunConfig):
             )
         if most_parameters is None:
             # Others may have written them.
-            count = count_parameters if self.is_saved_model else stored_numbers
+            count = model_folder.count_parameters if self.is_saved_model else stored_numbers
             most_parameters = count(self.output_dir)
         model = make_model(self.hparams, self.spec, self.seed, most_parameters)
         if getattr(self.hparams.network, "eval_select", None) == "verifier":
@@ -378,22 +378,22 @@ class Run(RunConfig):
         it worked, unless it is overridden: hyperparameters and arguments of the problem.
 
         Raises:
-          UserError: the stored run is another.
+          UserError: the stored run is another, or a saved model.
         """
+        model_folder.refuse_training(self.output_dir)
         given = parse_assignments(self.overrides)[0]
         given_then = parse_assignments(stored.overrides)[0]
         hparams = going_on(self.hparams, stored.hparams, given, given_then)
-        version = stored.data_version
         run = with_stored_names(stored, self)
-        run = dataclasses.replace(run, hparams=hparams, data_version=version)
+        run = dataclasses.replace(run, hparams=hparams, data_version=stored.data_version)
         run, former = run._in_policy_of(stored, "dtype_policy" in given)
         if changes := changes_of(former, run):
             more = f" and {len(changes) - _TOLD_CHANGES} more" if changes[_TOLD_CHANGES:] else ""
             raise UserError(
                 f"{self.output_dir} holds a run of {stored.problem} with {stored.hparams_set} that"
                 f" differs ({'; '.join(changes[:_TOLD_CHANGES])}{more}): give another"
-                f" `output_dir`, or the run's own"
-                f" values to go on with it (ut-trainer's `config`={self.output_dir / CONFIG_FILE})."
+                " `output_dir`, or the run's own values to go on with it (ut-trainer's"
+                f" `config`={self.output_dir / CONFIG_FILE})."
             )
         return run
 

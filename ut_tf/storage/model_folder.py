@@ -63,6 +63,15 @@ def check_model_folder(folder: Path) -> None:
         raise UserError(f"{folder}: {fault}: it was not written by ut_tf.")
 
 
+def refuse_training(folder: Path) -> None:
+    """Raises UserError where a folder holds a saved model."""
+    if holds_model(folder):
+        raise UserError(
+            f"{folder} holds a saved model, which cannot be trained: give a run an `output_dir` of"
+            " its own, and this folder as `warm_start_from`."
+        )
+
+
 def oversize(folder: Path) -> str | None:
     """What is said of a saved model's file that is larger than one may be; None: none is."""
     for path in model_files(folder):

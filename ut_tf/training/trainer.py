@@ -21,11 +21,11 @@ from typing import Any
 from ut_tf.argument_types import check_types
 from ut_tf.config.processor import describe_processor
 from ut_tf.data.pipeline import train_batches
-from ut_tf.errors import UserError
 from ut_tf.evaluation.records import now
 from ut_tf.run import Run
 from ut_tf.run_config import installed_versions
 from ut_tf.storage.disk_errors import disk_errors
+from ut_tf.storage.model_folder import refuse_training
 from ut_tf.storage.processes import TrainingProcess, checkout_commit
 from ut_tf.training.batches import TrainingBatches
 from ut_tf.training.directory import alone, is_refusal, withdrawn
@@ -119,11 +119,7 @@ def train(
         or output that nobody reads any more, once a checkpoint is saved.
     """
     check_types(train, locals())
-    if run.is_saved_model:
-        raise UserError(
-            f"{run.output_dir} holds a saved model, which cannot be trained: create a run with an"
-            " `output_dir` of its own, and give this folder as `warm_start_from`."
-        )
+    refuse_training(run.output_dir)
     stopwatch = Stopwatch()
     workers = Workers.of(strategy or make_strategy(num_gpus))
     with (
