@@ -8,9 +8,10 @@ How it is used::
     python benchmarks/reproduce.py --rows=babi_10k_single --tmp_dir=downloads
 
 The same command goes on where it stopped. A figure is "within" where it lies in the stored 95 %
-interval, "overlapping" where its own interval meets the stored one, and "apart" otherwise; then the
-exit status is 1. Without a stored interval the two figures are printed alone. Another processor or
-number of threads sums in another order: seeds then give other figures.
+interval, "within the seeds" where only in what the intervals of the stored seeds span,
+"overlapping" where its own interval meets the stored one, and "apart" otherwise; then the exit
+status is 1. Without a stored interval the two figures are printed alone. Another processor or
+number of threads sums in another order: a seed then gives another figure, as another seed does.
 """
 
 import argparse
@@ -177,8 +178,26 @@ def _measured(run: StoredRun) -> dict[tuple[str, str], Record]:
     }
 
 
-def compare(run: StoredRun) -> Iterator[tuple[str, str, str, str]]:
-    """Yields a metric, the stored figure, the new one, and the verdict."""
+def spans(runs: Iterable[StoredRun]) -> dict[tuple[object, ...], tuple[float, float]]:
+    """The lowest and the highest bound of the stored intervals of each figure's seeds."""
+    found: dict[tuple[object, ...], tuple[float, float]] = {}
+    for record in (record for run in runs for record in run.records):
+        low, high = record.interval or (record.value, record.value)
+        earlier = found.get(_figure(record), (low, high))
+        found[_figure(record)] = (min(low, earlier[0]), max(high, earlier[1]))
+    return found
+
+
+def _figure(record: ResultRecord) -> tuple[object, ...]:
+    """What the seeds of a figure have in common."""
+    measured = (record.table, record.problem, record.metric, record.test_problem)
+    return (*record.recipe_key, *measured)
+
+
+def compare(
+    run: StoredRun, seeds: Mapping[tuple[object, ...], tuple[float, float]]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yields a metric, the stored figure, the new one, and the verdict; `seeds` is of ``spans``."""
     measured = _measured(run)
     for record in run.records:
         again = measured.get((record.metric, record.test_problem))
@@ -190,17 +209,24 @@ def compare(run: StoredRun) -> Iterator[tuple[str, str, str, str]]:
             record.metric,
             _text(record.value, record.interval),
             _text(value, interval),
-            verdict(record, value, interval),
+            verdict(record, value, interval, seeds[_figure(record)]),
         )
 
 
-def verdict(record: ResultRecord, value: float, interval: tuple[float, float] | None) -> str:
-    """The verdict of a new figure on the stored one."""
+def verdict(
+    record: ResultRecord,
+    value: float,
+    interval: tuple[float, float] | None,
+    seeds: tuple[float, float],
+) -> str:
+    """The verdict of a new figure on the stored one, and on the span of its seeds."""
     if record.interval is None:
         return "no interval"
     low, high = record.interval
     if low <= value <= high:
         return "within"
+    if seeds[0] <= value <= seeds[1]:
+        return "within the seeds"
     again = interval or (value, value)
     return "overlapping" if again[0] <= high and low <= again[1] else "apart"
 
@@ -245,7 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     options = [f"--{name}={getattr(flags, name)}" for name in ("data_dir", "tmp_dir")]
     failed = train_again(taken, [text for text in options if not text.endswith("=")], flags)
-    return report(taken, failed)
+    return report(taken, failed, spans(runs))
 
 
 def train_again(
@@ -277,14 +303,18 @@ def train_again(
     return failed
 
 
-def report(runs: Sequence[StoredRun], failed: Sequence[str]) -> int:
+def report(
+    runs: Sequence[StoredRun],
+    failed: Sequence[str],
+    seeds: Mapping[tuple[object, ...], tuple[float, float]],
+) -> int:
     """Prints the figures side by side, and a line of JSON; returns the exit status."""
     verdicts: dict[str, int] = {}
     for run in runs:
         if run.name in failed:
             continue
         print(run.name)
-        for metric, stored, again, told in compare(run):
+        for metric, stored, again, told in compare(run, seeds):
             print(f"  {metric:<32} stored {stored:<26} again {again:<26} {told}")
             verdicts[told] = verdicts.get(told, 0) + 1
     print(json.dumps({"figures": verdicts, "failed": list(failed)}))

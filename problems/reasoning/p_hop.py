@@ -11,6 +11,7 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from ut_tf.data.arguments import at_least
+from ut_tf.errors import UserError
 from ut_tf.problems.reasoning.codec import Places, places_of
 from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSizes, StringTask
 
@@ -23,9 +24,12 @@ class PHop(StringTask):
     """Letters and hops through them, generated without end.
 
     Args:
-      max_size: the most hops of training; their number is uniform from 1.
+      max_size: the most hops of training; their number is uniform from `min_size`.
       letters: in a string, drawn anew where the hops of the string do not all end in it, or where
         the last two are the same, so that a hop would stay.
+      min_size: the fewest hops of training.
+      min_letters: the fewest letters of training, their number uniform up to `letters`, so that
+        hops end at every position; 0: always `letters`.
       name: the problem's name, for messages.
       **sizes: see ``StringSizes``.
     """
@@ -42,31 +46,50 @@ class PHop(StringTask):
     }
 
     def __init__(
-        self, max_size: int = 4, letters: int = 64, *, name: str = "", **sizes: Unpack[StringSizes]
+        self,
+        max_size: int = 4,
+        letters: int = 64,
+        min_size: int = 1,
+        min_letters: int = 0,
+        *,
+        name: str = "",
+        **sizes: Unpack[StringSizes],
     ) -> None:
         self.letters = at_least(8, "letters", letters)
         sizes["validation_size"] = sizes.get("validation_size") or max_size + 2
         super().__init__(max_size, name or "p_hop", **sizes)
+        self.fewest = _fewest("min_size", at_least(1, "min_size", min_size), max_size)
+        fewest_letters = at_least(8, "min_letters", min_letters or letters)
+        self.min_letters = _fewest("min_letters", fewest_letters, letters)
+
+    def sizes(self, draws: np.random.Generator, count: int) -> Strings:
+        return draws.integers(self.fewest, self.max_size + 1, count)
 
     def draw(self, draws: np.random.Generator, sizes: Strings, width: int, split: str) -> Strings:
-        letters = draws.integers(0, len(LETTERS), [len(sizes), self.letters])
+        count, most = len(sizes), self.letters
+        letters = draws.integers(0, len(LETTERS), [count, most])
+        fewest = self.min_letters if split == "train" else most
+        # Nothing is drawn for strings of one length.
+        missing = draws.integers(0, most - fewest + 1, count) if fewest < most else 0 * sizes
         while True:
+            letters[np.arange(most) < missing[:, None]] = NOTHING
             # A hop from "aa" ends where it began.
             stays = letters[:, -1] == letters[:, -2]
             lacking = np.flatnonzero(stays | (self.hops(letters, width) < 0).any(1))
             if not len(lacking):
                 break
-            letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), self.letters])
+            letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), most])
         hops = np.where(np.arange(width) < sizes[:, None], _HOP_NUMBER, NOTHING)
-        return np.concatenate([letters, hops], 1)
+        return _from_the_start(np.concatenate([letters, hops], 1), missing)
 
     def solve(self, strings: Strings) -> Solved:
-        most = strings.shape[1] - self.letters
-        found = self.hops(strings[:, : self.letters], most)
-        found = np.where(strings[:, self.letters :] >= 0, found, NOTHING)
-        nothing = np.full([len(strings), self.letters], NOTHING)
-        numbers = np.concatenate([0 * nothing, np.tile(np.arange(1, most + 1), [len(found), 1])], 1)
-        return Solved(np.concatenate([nothing, found], 1), numbers)
+        is_hop = strings == _HOP_NUMBER
+        missing = self.letters - ((strings >= 0) & ~is_hop).sum(1)
+        numbers = np.cumsum(is_hop, 1) * is_hop
+        letters = _from_the_start(strings, -missing)[:, : self.letters]
+        found = self.hops(letters, int(numbers.max()))
+        targets = np.take_along_axis(found, np.maximum(numbers - 1, 0), 1)
+        return Solved(np.where(is_hop, targets, NOTHING), numbers)
 
     def places(self) -> Places:
         """Each hop."""
@@ -88,3 +111,18 @@ class PHop(StringTask):
             place = np.where(ended, 0, letters.shape[1] - np.argmax(same[:, ::-1], 1))
             found[:, hop] = np.where(ended, NOTHING, letters[rows, place])
         return found
+
+
+def _fewest(argument: str, value: int, most: int) -> int:
+    if value > most:
+        raise UserError(f"`{argument}`={value}: expected at most {most}.")
+    return value
+
+
+def _from_the_start(strings: Strings, missing: Strings) -> Strings:
+    """Moves each row [length] left by what it is missing, with NOTHING behind; right where that is
+    negative.
+    """
+    places = np.arange(strings.shape[1]) + missing[:, None]
+    moved = np.take_along_axis(strings, np.clip(places, 0, strings.shape[1] - 1), 1)
+    return np.where((places >= 0) & (places < strings.shape[1]), moved, NOTHING)

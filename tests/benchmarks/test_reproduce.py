@@ -77,7 +77,15 @@ def test_a_figure_is_compared_with_the_stored_interval(
     reproduce: Any, value: float, interval: tuple[float, float] | None, expected: str
 ) -> None:
     record = kept("a", "error", 0.5, interval=(0.4, 0.6))
-    assert reproduce.verdict(record, value, interval) == expected
+    assert reproduce.verdict(record, value, interval, (0.4, 0.6)) == expected
+
+
+def test_another_training_may_differ_as_the_stored_seeds_do(reproduce: Any) -> None:
+    record = kept("a", "error", 0.5, interval=(0.4, 0.6))
+    others = [kept("a", "error", 0.8, 1, interval=(0.7, 0.9)), kept("b", "error", 2.0, 2)]
+    spans = reproduce.spans([reproduce.StoredRun("a", (record, *others))])
+    assert [*spans.values()] == [(0.4, 0.9), (2.0, 2.0)]
+    assert reproduce.verdict(record, 0.65, None, (0.4, 0.9)) == "within the seeds"
 
 
 class JobsHere(Jobs):

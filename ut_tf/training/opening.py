@@ -87,7 +87,7 @@ def nothing_to_do(beginning: Beginning, stopped_by: StoppedBy) -> str:
     """The line for a training that had ended before."""
     step, whole = beginning.step, beginning.run.hparams.training.train_steps
     folder = beginning.run.output_dir
-    if stopped_by == "train_steps" and beginning.train_steps < step < whole:
+    if stopped_by == "train_steps" and beginning.train_steps <= step < whole:
         return (
             f"{folder} is at step {step} of {whole} already, and"
             f" `train_steps`={beginning.train_steps} asks for no more: without it training goes on."

@@ -31,6 +31,7 @@ TASKS: list[StringTask] = [
     PHop(**FEW),
     Facts(**FEW),
     Dyck(**FEW),
+    PHop(min_size=3, min_letters=12, name="p_hop_short", **FEW),
 ]
 
 
@@ -80,14 +81,27 @@ def test_products_are_those_of_permutation_matrices(group: Any, order: int) -> N
         assert row["difficulty"] == len(text)
 
 
-def test_hops_are_followed_letter_by_letter() -> None:
-    for text, answers, row in rows(TASKS[4], "test", length=8):
+@pytest.mark.parametrize("task", [TASKS[4], TASKS[7]], ids=lambda task: task.name)
+@pytest.mark.parametrize(("split", "length"), [("test", 8), ("train", None)])
+def test_hops_are_followed_letter_by_letter(task: PHop, split: str, length: int | None) -> None:
+    sizes, counts = set(), set()
+    for text, answers, row in rows(task, split, length=length):
         letters = text.rstrip(">")
         at = len(letters) - 1
         for hop, mark in enumerate(range(len(letters), len(text)), 1):
             at = letters.rindex(letters[at], 0, at) + 1
             assert answers[mark] == letters[at] and row["position_difficulty"][mark] == hop
-        assert len(text) == 64 + 8 and row["difficulty"] == 8
+        counts.add(len(letters))
+        sizes.add(row["difficulty"])
+        assert row["difficulty"] == len(text) - len(letters)
+    assert sizes == ({8} if length else {*range(task.fewest, 5)})
+    assert counts == ({64} if length else {*range(task.min_letters, 65)})
+
+
+@pytest.mark.parametrize("name", ["min_size", "min_letters"])
+def test_the_fewest_are_no_more_than_the_most(name: str) -> None:
+    with pytest.raises(UserError, match=f"`{name}`=70: expected at most"):
+        PHop(**{name: 70})  # type: ignore[arg-type]
 
 
 def test_facts_are_looked_up() -> None:
