@@ -190,8 +190,8 @@ def spans(runs: Iterable[StoredRun]) -> dict[tuple[object, ...], tuple[float, fl
 
 def _figure(record: ResultRecord) -> tuple[object, ...]:
     """What the seeds of a figure have in common."""
-    measured = (record.table, record.problem, record.metric, record.test_problem)
-    return (*record.recipe_key, *measured)
+    data = (record.problem, record.data_version, record.test_problem)
+    return (*record.recipe_key, *data, record.table, record.metric)
 
 
 def compare(
