@@ -18,6 +18,7 @@ from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSiz
 LETTERS = "abcd"
 HOP = ">"
 _HOP_NUMBER = len(LETTERS)
+_MOST_DRAWS = 1000
 
 
 class PHop(StringTask):
@@ -71,7 +72,7 @@ class PHop(StringTask):
         fewest = self.min_letters if split == "train" else most
         # Nothing is drawn for strings of one length.
         missing = draws.integers(0, most - fewest + 1, count) if fewest < most else 0 * sizes
-        while True:
+        for _ in range(_MOST_DRAWS):
             letters[np.arange(most) < missing[:, None]] = NOTHING
             # A hop from "aa" ends where it began.
             stays = letters[:, -1] == letters[:, -2]
@@ -79,6 +80,11 @@ class PHop(StringTask):
             if not len(lacking):
                 break
             letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), most])
+        else:
+            raise UserError(
+                f"`letters`={most}, `min_letters`={self.min_letters}: {width} hops hardly ever end"
+                " in so few letters; expected more letters or fewer hops."
+            )
         hops = np.where(np.arange(width) < sizes[:, None], _HOP_NUMBER, NOTHING)
         return _from_the_start(np.concatenate([letters, hops], 1), missing)
 

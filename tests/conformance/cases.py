@@ -423,6 +423,7 @@ CASES = [
             norm="pre",
         )
     ),
+    _again(_model(UniversalTransformer, "words, shift", WORDS, transition="shift")),
     _again(_model(UniversalTransformer, "language, gru", LANGUAGE, recurrence="gru")),
     _again(_model(UniversalTransformer, "words, start symbol", WORDS, input_start_symbol=True)),
     _again(_model(UniversalTransformer, "aligned, halting", ALIGNED, halting="basic")),

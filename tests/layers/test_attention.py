@@ -22,7 +22,7 @@ from ut_tf.layers.linear import affine
 from ut_tf.layers.normalization import RMSNorm
 from ut_tf.layers.pointer import WordPointer
 from ut_tf.layers.swiglu import SwiGLU
-from ut_tf.layers.transition import TransitionFunction
+from ut_tf.layers.transition import ShiftTransition, TransitionFunction
 from ut_tf.models.universal_transformer.config import UniversalTransformerConfig
 from ut_tf.models.universal_transformer.model import UniversalTransformer
 from ut_tf.models.universal_transformer.parts import make_recurrence
@@ -93,6 +93,12 @@ def test_relative_bias_depends_on_distance_and_shares_beyond_its_reach() -> None
             np.testing.assert_allclose(
                 bias[:, query, key], table[np.clip(key - query, -2, 2) + 2], rtol=1e-6
             )
+
+
+def test_a_relative_slope_begins_near_and_keeps_later_positions_far() -> None:
+    attention = made(relative_bias=3, relative_slope=0.5, relative_self_bias=-4.0)
+    expected = [-1.5, -1.0, -0.5, -4.0, -1.5, -1.5, -1.5]
+    np.testing.assert_array_equal(attention.relative_table, np.tile(expected, [2, 1]).T)
 
 
 def test_equal_kernels_attend_by_likeness() -> None:
@@ -227,6 +233,22 @@ def test_swiglu() -> None:
     expected = (gates / (1 + np.exp(-gates)) * values) @ outer
     assert_close(layer(X), expected, 1e-5)
     assert_close(layer.step(X[:, 0], layer.prepare(), {})[0], expected[:, 0], 1e-5)
+
+
+def test_a_shift_reads_the_position_before_and_no_padding() -> None:
+    layer = ShiftTransition(8, 5)
+    layer.build(X.shape)
+    inner, inner_bias, outer, outer_bias = (weight.numpy() for weight in layer.weights)
+    keep = np.ones(X.shape[:2], np.float32)
+    keep[0, 1] = 0
+    read = X * keep[..., None]
+    before = np.concatenate([np.zeros_like(read[:, :1]), read[:, :-1]], 1)
+    hidden = np.maximum(np.concatenate([read, before], -1) @ inner + inner_bias, 0)
+    assert_close(layer(X, keep=keep), hidden @ outer + outer_bias, 1e-5)
+    cache, whole = layer.empty_cache(len(X), 1), layer(X)
+    for position in range(X.shape[1]):
+        output, cache = layer.step(X[:, position], layer.prepare(), cache)
+        assert_close(output, whole[:, position], 1e-5)
 
 
 def test_queries_and_keys_with_norm_and_bias_against_numpy() -> None:

@@ -39,9 +39,9 @@ class BlockConfig(NormConfig, SizeConfig):
     residual_scale: float = option(1.0, above=0)
     """Factor on what attention and transition add to a state."""
     transition: str = option("fc", names_of="transitions")
-    """fc: two affine maps with a ReLU between; sepconv: separable convolutions (tensor2tensor's
-    kernels 3 and 5; causal in the decoder); sepconv2d: over 3 x 3 cells of a square board; swiglu:
-    gated, without biases (TRM, HRM, Huginn).
+    """fc: two affine maps with a ReLU between; shift: fc of a position and the one before; sepconv:
+    separable convolutions (tensor2tensor's kernels 3 and 5; causal in the decoder); sepconv2d: over
+    3 x 3 cells of a square board; swiglu: gated, without biases (TRM, HRM, Huginn).
     """
     attention_bias: bool = option(False)
     """Whether the attention's projections have a bias."""
@@ -68,6 +68,10 @@ class BlockConfig(NormConfig, SizeConfig):
     relative_self_bias: float = option(0.0)
     """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere
     first.
+    """
+    relative_slope: float = option(0.0, at_least=0)
+    """How much the initial bias falls with each position back (with relative_bias); later positions
+    begin like the farthest. ALiBi's slope, as a start.
     """
     attention_dropout: float | None = option(None, at_least=0, below=1, formerly=0.1)
     """On the attention weights; None: dropout."""

@@ -99,9 +99,9 @@ class LayersConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class NormConfig(Config):
-    """Layer normalisation."""
+    """Layer normalization."""
 
-    title: ClassVar[str] = "Layer normalisation"
+    title: ClassVar[str] = "Layer normalization"
 
     norm_epsilon: float = option(1e-6, above=0)
     """Added to the variance in every layer norm."""

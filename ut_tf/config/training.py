@@ -1,4 +1,4 @@
-"""How a network is trained: batches, optimisation, curriculum, evaluation during training.
+"""How a network is trained: batches, optimization, curriculum, evaluation during training.
 
 How it is used::
 
@@ -38,7 +38,7 @@ class TrainingConfig(Config):
     depth use two cores fully.
     """
 
-    # Optimisation.
+    # Optimization.
     train_steps: int = option(250_000, at_least=1)
     """Updates to train for, unless the run says otherwise."""
     learning_rate: float = option(2.0, above=0)

@@ -37,10 +37,11 @@ def _copy_of(variable: Any) -> Any:
     return lambda shape, dtype: tf.cast(tf.reshape(variable.value, shape), dtype)
 
 
-def _self_bias(reach: int, value: float) -> Any:
-    return lambda shape, dtype: tf.one_hot(
-        tf.fill([shape[1]], reach), shape[0], on_value=value, axis=0, dtype=dtype
-    )
+def _relative_bias_init(reach: int, self_bias: float, slope: float) -> Any:
+    distance = tf.range(-reach, reach + 1, dtype=tf.float32)
+    bias = slope * tf.where(distance > 0, -float(reach), distance)
+    bias = tf.where(distance == 0, self_bias, bias)
+    return lambda shape, dtype: tf.cast(tf.tile(bias[:, None], [1, shape[1]]), dtype)
 
 
 @keras.saving.register_keras_serializable("ut_tf")
@@ -95,6 +96,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         head_size: int = 0,
         qk_norm: bool = False,
         qk_bias: bool = False,
+        relative_slope: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -112,6 +114,7 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         self.query_key_init = query_key_init
         self.relative_bias = relative_bias
         self.relative_self_bias = relative_self_bias
+        self.relative_slope = relative_slope
         self.qk_norm = qk_norm
         self.qk_bias = qk_bias
         if qk_norm:
@@ -149,7 +152,9 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
         self.relative_table = None
         if self.relative_bias:
             shape = (2 * self.relative_bias + 1, self.num_heads)
-            initializer = _self_bias(self.relative_bias, self.relative_self_bias)
+            initializer = _relative_bias_init(
+                self.relative_bias, self.relative_self_bias, self.relative_slope
+            )
             self.relative_table = self.add_weight(
                 shape=shape, initializer=initializer, name="relative_table", autocast=False
             )

@@ -9,9 +9,8 @@ import keras
 import tensorflow as tf
 
 from ut_tf.errors import UserError, marked
-from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.linear import Linear, kernel_initializer
-from ut_tf.layers.transition import TransitionFunction, depthwise, without_padding
+from ut_tf.layers.transition import FeedForward, depthwise, without_padding
 
 _SIDE = 3
 
@@ -55,18 +54,11 @@ class SeparableBoardConv(keras.layers.Layer):  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("ut_tf")
-class BoardConvTransition(TransitionFunction):
+class BoardConvTransition(FeedForward):
     """Two separable convolutions over 3 x 3 cells of a square board, with a ReLU between.
 
-    Args:
-      hidden_size: width of the output.
-      filter_size: width of the inner layer.
-      relu_dropout: rate, on the inner layer.
-      kernel_init: "glorot" or "unit_scaling".
-      causal: refused: the cells of a board have no order.
-
-    Call arguments and result are those of ``TransitionFunction``; length is the number of cells,
-    the same of all examples of a batch.
+    Arguments are those of ``FeedForward``, call arguments and result those of
+    ``TransitionFunction``; length is the number of cells, the same of all examples of a batch.
 
     Raises:
       UserError: the length is no square number, or examples differ in it (in a graph an
@@ -75,31 +67,14 @@ class BoardConvTransition(TransitionFunction):
 
     sees_neighbours: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        hidden_size: int,
-        filter_size: int,
-        relu_dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        causal: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if causal:
+    def map_to(self, units: int, name: str) -> Any:
+        """Returns a convolution to a width of `units`; the cells of a board have no order."""
+        if self.causal:
             raise UserError(
                 "transition=sepconv2d sees the cells around a cell of a board, and here is a"
                 " decoder, which writes one symbol after the other: choose sepconv."
             )
-        self.hidden_size = hidden_size
-        self.filter_size = filter_size
-        policy = self.dtype_policy
-        self.inner = SeparableBoardConv(filter_size, kernel_init, name="inner", dtype=policy)
-        self.outer = SeparableBoardConv(hidden_size, kernel_init, name="outer", dtype=policy)
-        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
-
-    def build(self, input_shape: Any) -> None:
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.filter_size))
+        return SeparableBoardConv(units, self.kernel_init, name=name, dtype=self.dtype_policy)
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0

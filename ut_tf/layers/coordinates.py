@@ -224,7 +224,7 @@ class Coordinates(keras.layers.Layer):  # type: ignore[misc]
             return None
         return tf.stack([self.step_signal(step) for step in range(count)])
 
-    def call(self, state: Any, step: Any, position_signal: Any | None) -> Any:
+    def call(self, state: Any, step: Any, position_signal: Any | None = None) -> Any:
         """Returns state + position signal + step signal in the compute dtype, or the sum of their
         projections.
 

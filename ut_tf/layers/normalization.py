@@ -1,4 +1,4 @@
-"""Normalisation of states in float32: layer norms, with a gradient written by hand to save passes
+"""Normalization of states in float32: layer norms, with a gradient written by hand to save passes
 over memory, and root mean squares.
 """
 
@@ -44,7 +44,7 @@ def _normal(x: Any, epsilon: Any) -> tuple[Any, Any]:
 
 @keras.saving.register_keras_serializable("ut_tf")
 class LayerNorm(keras.layers.Layer):  # type: ignore[misc]
-    """Layer normalisation over the last axis, computed in float32 whatever the compute dtype.
+    """Layer normalization over the last axis, computed in float32 whatever the compute dtype.
 
     Args:
       epsilon: added to the variance.

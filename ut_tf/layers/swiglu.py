@@ -1,13 +1,12 @@
 """SwiGLU, a gated transition function (arXiv 2002.05202)."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from ut_tf.layers.dropout import Dropout
 from ut_tf.layers.key_value_cache import LayerCache, StepWeights
-from ut_tf.layers.linear import Linear, affine, flatten, unflatten
+from ut_tf.layers.linear import Linear, affine, flatten
 from ut_tf.layers.transition import FeedForward
 
 
@@ -15,37 +14,22 @@ from ut_tf.layers.transition import FeedForward
 class SwiGLU(FeedForward):
     """(silu(x G) * (x U)) W, without biases; G and U are the halves of the inner kernel.
 
-    Args:
-      hidden_size: width of the output.
-      filter_size: width of either half of the inner layer. 2/3 of that of an ``fc`` transition
-        makes as many weights.
-      relu_dropout: rate, on the inner layer.
-      kernel_init: "glorot" or "unit_scaling".
-
-    Call arguments and result are those of ``TransitionFunction``.
+    Arguments are those of ``FeedForward``, call arguments and result those of
+    ``TransitionFunction``. filter_size is the width of either half; 2/3 of that of an ``fc``
+    transition makes as many weights.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        filter_size: int,
-        relu_dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.filter_size = filter_size
-        policy = self.dtype_policy
-        self.inner = Linear(2 * filter_size, False, kernel_init, name="inner", dtype=policy)
-        self.outer = Linear(hidden_size, False, kernel_init, name="outer", dtype=policy)
-        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
+    inner_parts: ClassVar[int] = 2
+
+    def map_to(self, units: int, name: str) -> Any:
+        """Returns a map without bias to a width of `units`."""
+        return Linear(units, False, self.kernel_init, name=name, dtype=self.dtype_policy)
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout.drop(_gated(self.inner(flatten(x))), training)
-        scale = self.dropout.scale(training)
-        return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
+        return self.of_hidden(hidden, x, training, output_scale)
 
     def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""

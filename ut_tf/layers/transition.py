@@ -1,5 +1,5 @@
-"""The transition function, applied to every position with the same weights: fully connected or
-separable convolution.
+"""The transition function, applied to every position with the same weights: fully connected, with
+the position before or without it, or separable convolution.
 
 ``StepTransitions`` holds one for each recurrent step, where they are to have weights of their own.
 """
@@ -57,35 +57,19 @@ class TransitionFunction(keras.layers.Layer):  # type: ignore[misc]
 
 
 class FeedForward(TransitionFunction):
-    """Base class of the transition functions that are made of two maps, ``inner`` to a width of
-    ``filter_size`` and ``outer`` back.
-    """
-
-    filter_size: int
-    inner: Any
-    outer: Any
-
-    def build(self, input_shape: Any) -> None:
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.filter_size))
-
-    def prepare(self) -> dict[str, Any]:
-        """The weights for ``step``."""
-        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
-
-
-@keras.saving.register_keras_serializable("ut_tf")
-class Transition(FeedForward):
-    """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
+    """Base class of the transition functions that are made of two maps, affine ones by default:
+    ``inner``, whatever a subclass does with its output, and ``outer``.
 
     Args:
       hidden_size: width of the output.
-      filter_size: width of the inner layer.
+      filter_size: width of the inner layer, or of each of its parts.
       relu_dropout: rate, on the inner layer.
       kernel_init: "glorot" or "unit_scaling".
-
-    Call arguments and result are those of ``TransitionFunction``.
+      causal: whether a position may see earlier ones alone (the decoder's form).
     """
+
+    inner_parts: ClassVar[int] = 1
+    read_positions: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -93,27 +77,89 @@ class Transition(FeedForward):
         filter_size: int,
         relu_dropout: float = 0.0,
         kernel_init: str = "glorot",
+        causal: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.hidden_size = hidden_size
         self.filter_size = filter_size
-        policy = self.dtype_policy
-        self.inner = Linear(filter_size, True, kernel_init, name="inner", dtype=policy)
-        self.outer = Linear(hidden_size, True, kernel_init, name="outer", dtype=policy)
-        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
+        self.kernel_init = kernel_init
+        self.causal = causal
+        self.inner = self.map_to(self.inner_parts * filter_size, "inner")
+        self.outer = self.map_to(hidden_size, "outer")
+        self.dropout = Dropout(relu_dropout, name="dropout", dtype=self.dtype_policy)
+
+    def map_to(self, units: int, name: str) -> Any:
+        """Returns the map "inner" or "outer", to a width of `units`."""
+        return Linear(units, True, self.kernel_init, name=name, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.inner.build((*input_shape[:-1], self.read_positions * input_shape[-1]))
+        self.outer.build((*input_shape[:-1], self.filter_size))
+
+    def prepare(self) -> dict[str, Any]:
+        """The weights for ``step``."""
+        return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
+
+    def of_hidden(self, hidden: Any, x: Any, training: bool, output_scale: float) -> Any:
+        """Returns the outer map of hidden [batch * length, filter_size], in x's shape."""
+        scale = self.dropout.scale(training)
+        return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class Transition(FeedForward):
+    """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
+
+    Arguments are those of ``FeedForward``, call arguments and result those of
+    ``TransitionFunction``.
+    """
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
-        return unflatten(
-            self.outer(hidden, input_scale=self.dropout.scale(training), output_scale=output_scale),
-            x,
-        )
+        return self.of_hidden(hidden, x, training, output_scale)
 
     def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
         return affine(tf.nn.relu(affine(x, weights["inner"])), weights["outer"]), cache
+
+
+@keras.saving.register_keras_serializable("ut_tf")
+class ShiftTransition(FeedForward):
+    """``Transition`` of each position together with the one before it: max(0, [x_t, x_(t-1)] W1 +
+    b1) W2 + b2, zeros before the first (the token shift of arXiv 2305.13048, with dense weights).
+
+    Arguments are those of ``FeedForward``, call arguments and result those of
+    ``TransitionFunction``; padding is not read.
+    """
+
+    sees_neighbours: ClassVar[bool] = True
+    read_positions: ClassVar[int] = 2
+
+    def call(
+        self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
+    ) -> Any:
+        read = without_padding(x, keep)
+        joined = tf.concat([read, tf.pad(read, [[0, 0], [1, 0], [0, 0]])[:, :-1]], -1)
+        hidden = self.dropout.drop_relu(self.inner(flatten(joined)), training)
+        return self.of_hidden(hidden, x, training, output_scale)
+
+    def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
+        """Returns (the transition of the newest position [batch * beam_size, hidden_size], the
+        cache).
+        """
+        before = cache["before"]
+        newest = tf.reshape(tf.cast(x, before.dtype), tf.shape(before))
+        joined = tf.reshape(tf.concat([newest, before], -1), [-1, 2 * self.hidden_size])
+        hidden = tf.nn.relu(affine(joined, weights["inner"]))
+        return affine(hidden, weights["outer"]), {"before": newest}
+
+    def empty_cache(self, batch_size: Any, beam_size: int) -> dict[str, Any]:
+        """The cache of ``step`` before the first position: zeros."""
+        shape = tf.stack([batch_size, beam_size, self.hidden_size])
+        return {"before": tf.zeros(shape, self.compute_dtype)}
 
 
 @custom_gradient
@@ -231,35 +277,16 @@ class SeparableConvTransition(FeedForward):
     """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
     sepconv transition.
 
-    Args:
-      hidden_size: width of the output.
-      filter_size: width of the inner layer.
-      relu_dropout: rate, on the inner layer.
-      kernel_init: "glorot" or "unit_scaling".
-      causal: whether a position sees only earlier ones (the decoder's form).
-
-    Call arguments and result are those of ``TransitionFunction``; padding enters neither
-    convolution.
+    Arguments are those of ``FeedForward``, call arguments and result those of
+    ``TransitionFunction``; padding enters neither convolution.
     """
 
     sees_neighbours: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        hidden_size: int,
-        filter_size: int,
-        relu_dropout: float = 0.0,
-        kernel_init: str = "glorot",
-        causal: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.filter_size = filter_size
-        policy = self.dtype_policy
-        self.inner = SeparableConv(filter_size, 3, causal, kernel_init, name="inner", dtype=policy)
-        self.outer = SeparableConv(hidden_size, 5, causal, kernel_init, name="outer", dtype=policy)
-        self.dropout = Dropout(relu_dropout, name="dropout", dtype=policy)
+    def map_to(self, units: int, name: str) -> Any:
+        """Returns a convolution to a width of `units`."""
+        size, policy = 3 if name == "inner" else 5, self.dtype_policy
+        return SeparableConv(units, size, self.causal, self.kernel_init, name=name, dtype=policy)
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0

@@ -65,7 +65,7 @@ FIELDS: dict[str, list[Any]] = {
     "halted_states": ["copy", "copy", "transform"],
     "padding_ponders": [False, True],
     "steps_per_position": [0.0, 0.0, 0.5],
-    "transition": ["fc", "swiglu", "sepconv"],
+    "transition": ["fc", "swiglu", "sepconv", "shift"],
     "attention_bias": [False, True],
     "head_size": [0, 0, 6],
     "norm": ["post", "pre", "sandwich", "peri"],

@@ -104,6 +104,11 @@ def test_the_fewest_are_no_more_than_the_most(name: str) -> None:
         PHop(**{name: 70})  # type: ignore[arg-type]
 
 
+def test_hops_that_hardly_end_in_the_letters_are_refused() -> None:
+    with pytest.raises(UserError, match="16 hops hardly ever end in so few letters"):
+        next(iter(PHop(letters=10, **FEW).examples("test", Path(), length=16)))
+
+
 def test_facts_are_looked_up() -> None:
     task = TASKS[5]
     seen = set()

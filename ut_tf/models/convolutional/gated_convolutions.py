@@ -2,7 +2,7 @@
 
 Embedded symbols w plus learned embeddings p of their positions, e = w + p, pass num_layers blocks
 (``gated_block.py``); those of the decoder attend over the encoder's states. Left out of the paper:
-weight normalisation, and maps between different widths of embeddings and states.
+weight normalization, and maps between different widths of embeddings and states.
 """
 
 from typing import Any, ClassVar
