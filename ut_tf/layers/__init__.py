@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ut_tf.layers.attention import MultiHeadAttention
     from ut_tf.layers.block import Block, BlockContext
     from ut_tf.layers.coordinates import Coordinates
-    from ut_tf.layers.transition import SeparableConvTransition, Transition
+    from ut_tf.layers.transition import SeparableConvTransition, ShiftTransition, Transition
     from ut_tf.models.universal_transformer.cells import BasicCell, GRUCell, HighwayCell, LSTMCell
     from ut_tf.models.universal_transformer.encoder import UniversalTransformerEncoder
     from ut_tf.models.universal_transformer.halting.adaptive_computation_time import (
@@ -37,6 +37,7 @@ __all__ = [
     "MultiHeadAttention",
     "Recurrence",
     "SeparableConvTransition",
+    "ShiftTransition",
     "Transition",
     "UniversalTransformerEncoder",
 ]
@@ -55,6 +56,7 @@ _SOURCES = {
     "MultiHeadAttention": "ut_tf.layers.attention:MultiHeadAttention",
     "Recurrence": f"{_MODEL}.recurrence:Recurrence",
     "SeparableConvTransition": "ut_tf.layers.transition:SeparableConvTransition",
+    "ShiftTransition": "ut_tf.layers.transition:ShiftTransition",
     "Transition": "ut_tf.layers.transition:Transition",
     "UniversalTransformerEncoder": f"{_MODEL}.encoder:UniversalTransformerEncoder",
 }

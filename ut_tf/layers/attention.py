@@ -38,10 +38,10 @@ def _copy_of(variable: Any) -> Any:
 
 
 def _relative_bias_init(reach: int, self_bias: float, slope: float) -> Any:
-    distance = tf.range(-reach, reach + 1, dtype=tf.float32)
-    bias = slope * tf.where(distance > 0, -float(reach), distance)
-    bias = tf.where(distance == 0, self_bias, bias)
-    return lambda shape, dtype: tf.cast(tf.tile(bias[:, None], [1, shape[1]]), dtype)
+    distances = range(-reach, reach + 1)
+    biases = [slope * (-reach if distance > 0 else distance) for distance in distances]
+    biases[reach] = self_bias
+    return lambda shape, dtype: tf.tile(tf.constant(biases, dtype)[:, None], [1, shape[1]])
 
 
 @keras.saving.register_keras_serializable("ut_tf")

@@ -67,8 +67,7 @@ class BoardConvTransition(FeedForward):
 
     sees_neighbours: ClassVar[bool] = True
 
-    def map_to(self, units: int, name: str) -> Any:
-        """Returns a convolution to a width of `units`; the cells of a board have no order."""
+    def _map_to(self, units: int, name: str) -> Any:
         if self.causal:
             raise UserError(
                 "transition=sepconv2d sees the cells around a cell of a board, and here is a"

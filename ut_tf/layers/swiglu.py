@@ -19,17 +19,16 @@ class SwiGLU(FeedForward):
     transition makes as many weights.
     """
 
-    inner_parts: ClassVar[int] = 2
+    _inner_parts: ClassVar[int] = 2
 
-    def map_to(self, units: int, name: str) -> Any:
-        """Returns a map without bias to a width of `units`."""
+    def _map_to(self, units: int, name: str) -> Any:
         return Linear(units, False, self.kernel_init, name=name, dtype=self.dtype_policy)
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout.drop(_gated(self.inner(flatten(x))), training)
-        return self.of_hidden(hidden, x, training, output_scale)
+        return self._of_hidden(hidden, x, training, output_scale)
 
     def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""

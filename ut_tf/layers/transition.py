@@ -68,8 +68,8 @@ class FeedForward(TransitionFunction):
       causal: whether a position may see earlier ones alone (the decoder's form).
     """
 
-    inner_parts: ClassVar[int] = 1
-    read_positions: ClassVar[int] = 1
+    _inner_parts: ClassVar[int] = 1
+    _read_positions: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -85,23 +85,23 @@ class FeedForward(TransitionFunction):
         self.filter_size = filter_size
         self.kernel_init = kernel_init
         self.causal = causal
-        self.inner = self.map_to(self.inner_parts * filter_size, "inner")
-        self.outer = self.map_to(hidden_size, "outer")
+        self.inner = self._map_to(self._inner_parts * filter_size, "inner")
+        self.outer = self._map_to(hidden_size, "outer")
         self.dropout = Dropout(relu_dropout, name="dropout", dtype=self.dtype_policy)
 
-    def map_to(self, units: int, name: str) -> Any:
+    def _map_to(self, units: int, name: str) -> Any:
         """Returns the map "inner" or "outer", to a width of `units`."""
         return Linear(units, True, self.kernel_init, name=name, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        self.inner.build((*input_shape[:-1], self.read_positions * input_shape[-1]))
+        self.inner.build((*input_shape[:-1], self._read_positions * input_shape[-1]))
         self.outer.build((*input_shape[:-1], self.filter_size))
 
     def prepare(self) -> dict[str, Any]:
         """The weights for ``step``."""
         return {"inner": self.inner.prepare(), "outer": self.outer.prepare()}
 
-    def of_hidden(self, hidden: Any, x: Any, training: bool, output_scale: float) -> Any:
+    def _of_hidden(self, hidden: Any, x: Any, training: bool, output_scale: float) -> Any:
         """Returns the outer map of hidden [batch * length, filter_size], in x's shape."""
         scale = self.dropout.scale(training)
         return unflatten(self.outer(hidden, input_scale=scale, output_scale=output_scale), x)
@@ -119,7 +119,7 @@ class Transition(FeedForward):
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
     ) -> Any:
         hidden = self.dropout.drop_relu(self.inner(flatten(x)), training)
-        return self.of_hidden(hidden, x, training, output_scale)
+        return self._of_hidden(hidden, x, training, output_scale)
 
     def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [rows, hidden_size], the cache)."""
@@ -136,7 +136,7 @@ class ShiftTransition(FeedForward):
     """
 
     sees_neighbours: ClassVar[bool] = True
-    read_positions: ClassVar[int] = 2
+    _read_positions: ClassVar[int] = 2
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0
@@ -144,7 +144,7 @@ class ShiftTransition(FeedForward):
         read = without_padding(x, keep)
         joined = tf.concat([read, tf.pad(read, [[0, 0], [1, 0], [0, 0]])[:, :-1]], -1)
         hidden = self.dropout.drop_relu(self.inner(flatten(joined)), training)
-        return self.of_hidden(hidden, x, training, output_scale)
+        return self._of_hidden(hidden, x, training, output_scale)
 
     def step(self, x: Any, weights: StepWeights, cache: LayerCache) -> tuple[Any, LayerCache]:
         """Returns (the transition of the newest position [batch * beam_size, hidden_size], the
@@ -283,8 +283,7 @@ class SeparableConvTransition(FeedForward):
 
     sees_neighbours: ClassVar[bool] = True
 
-    def map_to(self, units: int, name: str) -> Any:
-        """Returns a convolution to a width of `units`."""
+    def _map_to(self, units: int, name: str) -> Any:
         size, policy = 3 if name == "inner" else 5, self.dtype_policy
         return SeparableConv(units, size, self.causal, self.kernel_init, name=name, dtype=policy)
 
