@@ -18,7 +18,8 @@ from ut_tf.problems.reasoning.strings import NOTHING, Solved, Strings, StringSiz
 LETTERS = "abcd"
 HOP = ">"
 _HOP_NUMBER = len(LETTERS)
-_MOST_DRAWS = 1000
+# Strings drawn in a row of which none fits: hardly any has so many hops.
+_MOST_IN_VAIN = 1_000_000
 
 
 class PHop(StringTask):
@@ -72,19 +73,21 @@ class PHop(StringTask):
         fewest = self.min_letters if split == "train" else most
         # Nothing is drawn for strings of one length.
         missing = draws.integers(0, most - fewest + 1, count) if fewest < most else 0 * sizes
-        for _ in range(_MOST_DRAWS):
+        lacking, in_vain = np.arange(count), 0
+        while len(lacking):
             letters[np.arange(most) < missing[:, None]] = NOTHING
+            drawn = letters[lacking]
             # A hop from "aa" ends where it began.
-            stays = letters[:, -1] == letters[:, -2]
-            lacking = np.flatnonzero(stays | (self.hops(letters, width) < 0).any(1))
-            if not len(lacking):
-                break
+            unfit = (drawn[:, -1] == drawn[:, -2]) | (self.hops(drawn, width) < 0).any(1)
+            in_vain = in_vain + len(lacking) if unfit.all() else 0
+            if in_vain > _MOST_IN_VAIN:
+                name = "min_letters" if fewest < most else "letters"
+                raise UserError(
+                    f"`{name}`={fewest}: {width} hops hardly ever end in so few letters; expected"
+                    " more letters or fewer hops."
+                )
+            lacking = lacking[unfit]
             letters[lacking] = draws.integers(0, len(LETTERS), [len(lacking), most])
-        else:
-            raise UserError(
-                f"`letters`={most}, `min_letters`={self.min_letters}: {width} hops hardly ever end"
-                " in so few letters; expected more letters or fewer hops."
-            )
         hops = np.where(np.arange(width) < sizes[:, None], _HOP_NUMBER, NOTHING)
         return _from_the_start(np.concatenate([letters, hops], 1), missing)
 

@@ -41,6 +41,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "halting, deeper": {**ACT, "eval_act_max_steps": 6, "act_halting_bias_init": -3.0},
     "halting, sepconv": {**ACT, "transition": "sepconv", "act_halting_bias_init": 0.5},
+    "halting, shift": {**ACT, "transition": "shift", "act_halting_bias_init": 0.5},
     "rotary": {
         "position": "rotary",
         "position_from": "both",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ut_tf.config.base import Config
-from ut_tf.config.fields import having, option
+from ut_tf.config.fields import having, option, unless
 from ut_tf.config.groups import EmbeddingConfig, NormConfig, SizeConfig, TargetStartConfig
 from ut_tf.config.training import TrainingConfig
 
@@ -69,9 +69,9 @@ class BlockConfig(NormConfig, SizeConfig):
     """Initial bias of a position's attention to itself (with relative_bias); -5: it looks elsewhere
     first.
     """
-    relative_slope: float = option(0.0, at_least=0)
-    """How much the initial bias falls with each position back (with relative_bias); later positions
-    begin like the farthest. ALiBi's slope, as a start.
+    relative_slope: float = option(0.0, at_least=0, only_with=unless("relative_bias", 0))
+    """How much the initial bias falls with each position back (with relative_bias), the same in all
+    heads; later positions begin like the farthest. After ALiBi (arXiv 2108.12409).
     """
     attention_dropout: float | None = option(None, at_least=0, below=1, formerly=0.1)
     """On the attention weights; None: dropout."""

@@ -63,6 +63,8 @@ class MultiHeadAttention(CachedAttention, keras.layers.Layer):  # type: ignore[m
       qk_norm: whether each head's queries and keys go through an ``RMSNorm`` before they are turned
         (arXiv 2010.04245).
       qk_bias: whether the projections of queries and keys have a bias, those of values none.
+      relative_slope: how much the initial value of relative_bias falls with each position back, the
+        same in all heads; later positions begin like the farthest.
 
     Call arguments:
       x: [batch, queries, hidden_size].

@@ -57,7 +57,7 @@ class SeparableBoardConv(keras.layers.Layer):  # type: ignore[misc]
 class BoardConvTransition(FeedForward):
     """Two separable convolutions over 3 x 3 cells of a square board, with a ReLU between.
 
-    Arguments are those of ``FeedForward``, call arguments and result those of
+    Arguments are those of ``Transition``, call arguments and result those of
     ``TransitionFunction``; length is the number of cells, the same of all examples of a batch.
 
     Raises:
@@ -74,6 +74,10 @@ class BoardConvTransition(FeedForward):
                 " decoder, which writes one symbol after the other: choose sepconv."
             )
         return SeparableBoardConv(units, self.kernel_init, name=name, dtype=self.dtype_policy)
+
+    def prepare(self) -> dict[str, Any]:
+        """Nothing: no decoder has this transition."""
+        return {}
 
     def call(
         self, x: Any, keep: Any = None, training: bool = False, output_scale: float = 1.0

@@ -14,7 +14,7 @@ from ut_tf.layers.transition import FeedForward
 class SwiGLU(FeedForward):
     """(silu(x G) * (x U)) W, without biases; G and U are the halves of the inner kernel.
 
-    Arguments are those of ``FeedForward``, call arguments and result those of
+    Arguments are those of ``Transition``, call arguments and result those of
     ``TransitionFunction``. filter_size is the width of either half; 2/3 of that of an ``fc``
     transition makes as many weights.
     """

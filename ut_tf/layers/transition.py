@@ -61,11 +61,9 @@ class FeedForward(TransitionFunction):
     ``inner``, whatever a subclass does with its output, and ``outer``.
 
     Args:
-      hidden_size: width of the output.
-      filter_size: width of the inner layer, or of each of its parts.
-      relu_dropout: rate, on the inner layer.
-      kernel_init: "glorot" or "unit_scaling".
-      causal: whether a position may see earlier ones alone (the decoder's form).
+      hidden_size, filter_size, relu_dropout, kernel_init: as of ``Transition``.
+      causal: whether a position may see earlier ones alone (the decoder's form); of no effect where
+        it sees itself, or the one before, in any case.
     """
 
     _inner_parts: ClassVar[int] = 1
@@ -111,8 +109,14 @@ class FeedForward(TransitionFunction):
 class Transition(FeedForward):
     """Two affine maps with a ReLU between: max(0, x W1 + b1) W2 + b2.
 
-    Arguments are those of ``FeedForward``, call arguments and result those of
-    ``TransitionFunction``.
+    Args:
+      hidden_size: width of the output.
+      filter_size: width of the inner layer.
+      relu_dropout: rate, on the inner layer.
+      kernel_init: "glorot" or "unit_scaling".
+      causal: of no effect: a position sees itself alone.
+
+    Call arguments and result are those of ``TransitionFunction``.
     """
 
     def call(
@@ -131,7 +135,7 @@ class ShiftTransition(FeedForward):
     """``Transition`` of each position together with the one before it: max(0, [x_t, x_(t-1)] W1 +
     b1) W2 + b2, zeros before the first (the token shift of arXiv 2305.13048, with dense weights).
 
-    Arguments are those of ``FeedForward``, call arguments and result those of
+    Arguments are those of ``Transition``, call arguments and result those of
     ``TransitionFunction``; padding is not read.
     """
 
@@ -277,8 +281,9 @@ class SeparableConvTransition(FeedForward):
     """Separable convolution (kernel 3), ReLU, separable convolution (kernel 5): tensor2tensor's
     sepconv transition.
 
-    Arguments are those of ``FeedForward``, call arguments and result those of
-    ``TransitionFunction``; padding enters neither convolution.
+    Arguments are those of ``Transition``, but causal decides whether a position sees earlier ones
+    alone (the decoder's form). Call arguments and result are those of ``TransitionFunction``;
+    padding enters neither convolution.
     """
 
     sees_neighbours: ClassVar[bool] = True

@@ -105,7 +105,7 @@ def test_the_fewest_are_no_more_than_the_most(name: str) -> None:
 
 
 def test_hops_that_hardly_end_in_the_letters_are_refused() -> None:
-    with pytest.raises(UserError, match="16 hops hardly ever end in so few letters"):
+    with pytest.raises(UserError, match="`letters`=10: 16 hops hardly ever end in so few letters"):
         next(iter(PHop(letters=10, **FEW).examples("test", Path(), length=16)))
 
 

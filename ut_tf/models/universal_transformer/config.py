@@ -94,7 +94,7 @@ class RecurrenceConfig(StepsConfig):
     """Numbers of a puzzle's vector, the first ones of the memory; 0: hidden_size."""
     attention: bool = option(True, is_structure=True)
     """Whether positions attend to each other. Without it a transition connects them that sees its
-    neighbours (sepconv, sepconv2d), as in deep thinking; not in a decoder.
+    neighbours (shift, sepconv, sepconv2d), as in deep thinking; not in a decoder.
     """
     mix_positions: int = option(0, at_least=0, is_structure=True)
     """TRM's mlp_t: a SwiGLU over so many positions, the memory's included, takes attention's place;
